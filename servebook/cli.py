@@ -1,0 +1,90 @@
+"""The command line: thin, one function per command, imports only what the command needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from servebook import __version__
+from servebook.errors import ServebookError
+
+__all__ = ["main"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="servebook",
+        description="Raw LLM-serving benchmark and counter dumps in, one honest offline HTML out.",
+    )
+    parser.add_argument("--version", action="version", version=f"servebook {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    inspect = commands.add_parser("inspect", help="say what a file or tree is and holds")
+    inspect.add_argument("path", type=Path)
+    inspect.add_argument("--json", action="store_true", help="print JSON")
+    inspect.set_defaults(run=_inspect)
+
+    measure = commands.add_parser("measure", help="print the metrics of each run below a path")
+    measure.add_argument("path", type=Path)
+    measure.add_argument("--json", action="store_true", help="print JSON")
+    measure.set_defaults(run=_measure)
+
+    init = commands.add_parser("init", help="write a first campaign.yaml for the dumps in a folder")
+    init.add_argument("directory", type=Path)
+    init.add_argument("--force", action="store_true", help="replace an existing campaign.yaml")
+    init.set_defaults(run=_init)
+
+    build = commands.add_parser("build", help="build the page of each campaign")
+    build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
+    build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
+    build.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
+    build.set_defaults(run=_build)
+    return parser
+
+
+def _inspect(args: argparse.Namespace) -> int:
+    from servebook.read.inspect import inspect, render
+
+    found = inspect(args.path)
+    print(json.dumps(found, indent=2) if args.json else render(found))
+    return 0 if found["runs"] or found["counters"] else 1
+
+
+def _measure(args: argparse.Namespace) -> int:
+    from servebook.measure.report import measure, render
+
+    found = measure(args.path)
+    print(json.dumps(found, indent=2) if args.json else render(found))
+    return 0 if found["runs"] else 1
+
+
+def _init(args: argparse.Namespace) -> int:
+    from servebook.read.draft import draft
+
+    print(draft(args.directory, force=args.force))
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    from servebook.publish.build import build
+
+    return build(args.campaigns, output=args.output, verbose=args.verbose)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. User errors print one line on stderr."""
+    args = _parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+    except ServebookError as error:
+        print(f"servebook: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 141
+    except KeyboardInterrupt:
+        print("servebook: interrupted", file=sys.stderr)
+        return 130
+    return code

@@ -1,0 +1,1 @@
+"""Models: they explain or predict, and are never mixed up with measurements."""

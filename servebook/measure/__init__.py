@@ -1,0 +1,1 @@
+"""One definition per metric: pure functions from canonical tables to small tables."""

@@ -1,0 +1,1 @@
+"""Charts, notebook execution, the page and the checks on it."""

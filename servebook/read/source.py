@@ -1,0 +1,57 @@
+"""What a reader is: the seam between finding files and parsing them.
+
+``find`` looks at file heads (content decides, not names) and groups the files of one tree that
+belong together into sources; ``read`` turns one source into canonical tables. A registry entry is
+one line in ``servebook/read/registry.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from servebook.tables import Tables
+
+__all__ = ["File", "Format", "Source"]
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of the inspected tree: its place and its first bytes, unpacked if compressed."""
+
+    root: Path  # the inspected root (the parent folder when one file is inspected)
+    path: Path  # absolute
+    head: bytes  # first 64 KiB of the unpacked content
+    size: int
+
+    @property
+    def relative(self) -> str:
+        """Path below the root, "/" separated."""
+        return self.path.relative_to(self.root).as_posix()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files that together are one dump, and the file that names it."""
+
+    format: str
+    root: Path
+    main: Path
+    files: tuple[Path, ...] = ()  # all files that this source accounts for, main included
+    options: dict[str, object] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A reader: ``kind`` is "runs" or "counters".
+
+    ``find(files)`` returns the sources among the files (those it does not claim stay for the
+    formats after it); ``read(source)`` returns their tables and raises DumpError for a dump that
+    cannot be used at all.
+    """
+
+    name: str
+    kind: str
+    find: Callable[[Sequence[File]], list[Source]]
+    read: Callable[[Source], Tables]
