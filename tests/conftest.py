@@ -1,0 +1,143 @@
+"""Shared fixtures: a headless Chromium without a network, and what happens where there is none.
+
+Tests marked ``browser`` are skipped, by name and reason, on a machine without Chromium; with
+``CI=true`` they fail instead, so that a page is never published untested.
+
+Own code: pytest-selenium exists, but it downloads drivers and reports to HTML, which are the two
+things that must not happen here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+DRIVERS = ("chromedriver", "chromium.chromedriver")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--no-proxy-server",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-sync",
+    "--metrics-recording-only",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--lang=en-US",
+)
+
+
+@dataclass(frozen=True)
+class Chromium:
+    """Where the browser and its driver are."""
+
+    binary: str
+    driver: str
+
+
+def find_chromium() -> Chromium | None:
+    """The first browser and driver on PATH, or None where one of the two is missing."""
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = next(filter(None, map(shutil.which, DRIVERS)), None)
+    return Chromium(binary, driver) if binary and driver else None
+
+
+def require_chromium() -> Chromium:
+    """Chromium, or a skip that says what is missing (a failure with CI=true)."""
+    found = find_chromium()
+    if found is not None:
+        return found
+    reason = "no chromium and chromedriver on PATH (Debian: apt install chromium chromium-driver)"
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"{reason}; CI=true, so a browser test may not be skipped", pytrace=False)
+    pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("browser") is not None:
+        require_chromium()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Chromium:
+    """The paths of the browser and of its driver."""
+    return require_chromium()
+
+
+OpenBrowser = Callable[..., "WebDriver"]
+
+
+@pytest.fixture
+def open_browser(
+    chromium: Chromium, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenBrowser]:
+    """Start headless Chromium: ``open_browser(*flags, width=1400, height=1000, javascript=True)``.
+
+    Each call is a new process with a new profile; no name but 127.0.0.1 resolves in it. Widths
+    below the smallest window (500 px) are emulated. ``driver.get_log("browser")`` holds the
+    console, ``driver.get_log("performance")`` the requests that the page made. All are closed
+    when the test ends.
+    """
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    monkeypatch.setenv("SE_OFFLINE", "true")
+    monkeypatch.setenv("SE_AVOID_STATS", "true")
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    monkeypatch.setenv("no_proxy", "localhost,127.0.0.1")
+    with contextlib.ExitStack() as stack:
+
+        def start(
+            *flags: str, width: int = 1400, height: int = 1000, javascript: bool = True
+        ) -> WebDriver:
+            home = tmp_path_factory.mktemp("chromium")
+            options = Options()
+            options.binary_location = chromium.binary
+            for flag in (*FLAGS, f"--user-data-dir={home / 'profile'}", *flags):
+                options.add_argument(flag)
+            options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+            environment = {**os.environ, "HOME": str(home)}
+            service = Service(executable_path=chromium.driver, env=environment)
+            driver = webdriver.Chrome(options=options, service=service)
+            stack.callback(shutil.rmtree, home, ignore_errors=True)
+            stack.callback(driver.quit)
+            metrics: dict[str, Any] = {"width": width, "height": height}
+            driver.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {**metrics, "deviceScaleFactor": 1, "mobile": False},
+            )
+            if not javascript:
+                driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+            return driver
+
+        yield start
+
+
+@pytest.fixture
+def browser(open_browser: OpenBrowser) -> WebDriver:
+    """One headless Chromium, 1400 px wide, without a network."""
+    return open_browser()
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    """The repository's folder."""
+    return Path(__file__).resolve().parent.parent

@@ -1,0 +1,91 @@
+"""The browser policy itself: offline when there is one, skipped or failed when there is none."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = b"""<!doctype html><title>Loopback</title><p id=w></p>
+<script>document.getElementById("w").textContent = innerWidth;</script>"""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PAGE)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def loopback() -> Iterator[int]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.browser
+def test_the_browser_reaches_loopback_and_nothing_else(browser: Any, loopback: int) -> None:
+    from selenium.common.exceptions import WebDriverException
+
+    browser.get(f"http://127.0.0.1:{loopback}/")
+    assert browser.title == "Loopback"
+    requests = [json.loads(row["message"])["message"] for row in browser.get_log("performance")]
+    assert any(
+        row["method"] == "Network.requestWillBeSent"
+        and row["params"]["request"]["url"].endswith(f":{loopback}/")
+        for row in requests
+    )
+    # "localhost" resolves on every machine; here even that name must not.
+    with pytest.raises(WebDriverException, match="ERR_NAME_NOT_RESOLVED"):
+        browser.get(f"http://localhost:{loopback}/")
+
+
+@pytest.mark.browser
+def test_a_narrow_page_is_as_narrow_as_asked_for(open_browser: Any, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_bytes(PAGE)
+    narrow = open_browser(width=400, height=800)
+    narrow.get(page.as_uri())
+    assert narrow.find_element("id", "w").text == "400"
+    without = open_browser(javascript=False)
+    without.get(page.as_uri())
+    assert without.find_element("id", "w").text == ""
+
+
+@pytest.mark.parametrize(
+    ("ci", "code", "outcome"),
+    [("", 0, "1 passed, 1 skipped"), ("true", 1, "1 passed, 1 error")],
+)
+def test_without_a_browser_tests_are_skipped_and_fail_in_ci(
+    tmp_path: Path, ci: str, code: int, outcome: str
+) -> None:
+    shutil.copy(Path(__file__).parent.parent / "conftest.py", tmp_path / "conftest.py")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = browser: a page\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\n@pytest.mark.browser\ndef test_page(): pass\n\ndef test_plain(): pass\n"
+    )
+    environment = {**os.environ, "PATH": str(tmp_path / "nothing"), "CI": ci}
+    command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert outcome in done.stdout
+    assert "no chromium and chromedriver on PATH" in done.stdout
