@@ -1,0 +1,307 @@
+"""Numbers and lists as words: the one place where text formats a value.
+
+Tiny pure functions for titles, sentences, labels and tables. They round for reading only (three
+significant digits unless said otherwise); what is not known is said as ``UNKNOWN``, never as 0.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+__all__ = [
+    "UNKNOWN",
+    "bits_per_second",
+    "bytes_size",
+    "capital",
+    "count",
+    "deviation",
+    "duration",
+    "factor",
+    "lengths",
+    "listed",
+    "milliseconds",
+    "number",
+    "percent",
+    "plural",
+    "rate",
+    "short",
+    "span",
+    "spread",
+    "times",
+    "utc",
+    "wrapped",
+]
+
+UNKNOWN = "not known"
+
+_SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def _absent(value: float | None) -> bool:
+    return value is None or math.isnan(value)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A plain number with ``digits`` significant digits and thousands separators.
+
+    Digits left of the decimal point are never rounded away: 12345.6 is "12,346".
+
+    >>> number(0.012345), number(47.08), number(12345.6), number(8.0), number(None)
+    ('0.0123', '47.1', '12,346', '8', 'not known')
+    """
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}".replace("-", "−")
+    exponent = math.floor(math.log10(abs(value)))
+    decimals = max(0, digits - 1 - exponent)
+    text = f"{value:.{decimals}f}"
+    # 9.996 rounds up into one digit more than asked for.
+    if decimals and abs(float(text)) >= 10 ** (exponent + 1):
+        text = text[:-1].rstrip(".")
+    whole, _, part = text.partition(".")
+    grouped = f"{int(whole):,}" if whole not in ("-0", "0") else whole
+    return (grouped + (f".{part}" if part else "")).replace("-", "−")
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    """A number for labels inside charts: 52200 is "52.2k", 1.2e7 "12M".
+
+    >>> short(52200), short(950), short(12_000_000), short(1000)
+    ('52.2k', '950', '12M', '1k')
+    """
+    if value is None or math.isnan(value) or math.isinf(value):
+        return number(value)
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            scaled = number(value / size, digits)
+            return (scaled.rstrip("0").rstrip(".") if "." in scaled else scaled) + letter
+    return number(value, digits)
+
+
+def milliseconds(value_ms: float | None) -> str:
+    """A time given in ms, as ms below 10 s and as s from there.
+
+    >>> milliseconds(47.08), milliseconds(1752.0), milliseconds(12340.0)
+    ('47.1 ms', '1,752 ms', '12.3 s')
+    """
+    if value_ms is None or math.isnan(value_ms):
+        return UNKNOWN
+    return f"{number(value_ms / 1e3)} s" if abs(value_ms) >= 10_000 else f"{number(value_ms)} ms"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time: "340 ms", "12.3 s", "4 min 12 s", "2 h 5 min".
+
+    >>> duration(0.34), duration(12.34), duration(252), duration(7500)
+    ('340 ms', '12.3 s', '4 min 12 s', '2 h 5 min')
+    """
+    if seconds is None or math.isnan(seconds):
+        return UNKNOWN
+    if abs(seconds) < 1:
+        return f"{number(seconds * 1e3)} ms"
+    if seconds < 120:
+        return f"{number(seconds)} s"
+    whole = round(seconds)
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def percent(fraction: float | None, digits: int = 2) -> str:
+    """A fraction of 1 as percent, two significant digits: 0.0781 is "7.8 %".
+
+    >>> percent(0.0781), percent(0.006), percent(1.0), percent(0.9996), percent(0.0)
+    ('7.8 %', '0.60 %', '100 %', '99.96 %', '0 %')
+    """
+    if fraction is None or math.isnan(fraction):
+        return UNKNOWN
+    # Close below 100 the distance from it is what matters, never a rounded-up 100.
+    if 0.99 < fraction < 1:
+        return f"{math.floor(fraction * 1e4) / 100:.2f} %"
+    return f"{number(fraction * 100, digits)} %"
+
+
+def deviation(fraction: float | None, digits: int = 2) -> str:
+    """A signed relative difference: "+14 %", "−0.30 %", "0 %".
+
+    >>> deviation(0.14), deviation(-0.003), deviation(0.0)
+    ('+14 %', '−0.30 %', '0 %')
+    """
+    if fraction is None or math.isnan(fraction):
+        return UNKNOWN
+    text = percent(fraction, digits)
+    return f"+{text}" if fraction > 0 else text
+
+
+def times(ratio: float | None, digits: int = 2) -> str:
+    """A ratio in a sentence: "4.3 times".
+
+    >>> times(4.31), times(12.0), times(31.4)
+    ('4.3 times', '12 times', '31 times')
+    """
+    if ratio is None or math.isnan(ratio):
+        return UNKNOWN
+    return f"{number(ratio, max(digits, 3) if 0.9 < ratio < 1.1 else digits)} times"
+
+
+def factor(ratio: float | None, digits: int = 2) -> str:
+    """A ratio as a label inside a chart: "×4.3".
+
+    >>> factor(4.31), factor(1.004)
+    ('×4.3', '×1.00')
+    """
+    if ratio is None or math.isnan(ratio):
+        return ""
+    if 0.9 < ratio < 1.1:
+        return f"×{ratio:.2f}"
+    return f"×{number(ratio, digits)}"
+
+
+def rate(value: float | None, unit: str = "tokens/s") -> str:
+    """A rate: "52,200 tokens/s".
+
+    >>> rate(52200.0), rate(3.217, "requests/s")
+    ('52,200 tokens/s', '3.22 requests/s')
+    """
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    return f"{number(value)} {unit}"
+
+
+def _scaled(value: float | None, unit: str, steps: Sequence[str]) -> str:
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    power = 0
+    while abs(value) >= 999.5 and power < len(steps) - 1:
+        value /= 1e3
+        power += 1
+    return f"{number(value)} {steps[power]}{unit}"
+
+
+def bits_per_second(value_bps: float | None) -> str:
+    """A line rate in decimal units: "400 Gbit/s".
+
+    >>> bits_per_second(400e9), bits_per_second(3_640_000.0)
+    ('400 Gbit/s', '3.64 Mbit/s')
+    """
+    return _scaled(value_bps, "bit/s", ("", "k", "M", "G", "T"))
+
+
+def bytes_size(value_bytes: float | None) -> str:
+    """A size in decimal units: "150 GB".
+
+    >>> bytes_size(150e9), bytes_size(512)
+    ('150 GB', '512 B')
+    """
+    return _scaled(value_bytes, "B", ("", "k", "M", "G", "T", "P"))
+
+
+def plural(n: int, noun: str, many: str | None = None) -> str:
+    """The noun alone in the number that ``n`` asks for.
+
+    >>> plural(1, "run"), plural(0, "run"), plural(2, "entry", "entries")
+    ('run', 'runs', 'entries')
+    """
+    return noun if n == 1 else (many or f"{noun}s")
+
+
+def count(n: int | None, noun: str, many: str | None = None, *, spelled: bool = False) -> str:
+    """A count with its noun: "1 run", "1,204 requests"; ``spelled`` writes up to ten as words.
+
+    >>> count(1, "run"), count(0, "run"), count(1204, "request"), count(3, "run", spelled=True)
+    ('1 run', 'no runs', '1,204 requests', 'three runs')
+    """
+    if n is None:
+        return f"{UNKNOWN} how many {many or noun + 's'}"
+    if n == 0 or (spelled and 0 <= n <= 10):
+        return f"{_SMALL[n]} {plural(n, noun, many)}"
+    return f"{n:,} {plural(n, noun, many)}"
+
+
+def listed(items: Iterable[str], *, most: int | None = None, last: str = "and") -> str:
+    """Words as a list: "a", "a and b", "a, b and c"; beyond ``most`` the rest is counted.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"]), listed("abcd", most=2)
+    ('a', 'a and b', 'a, b and c', 'a, b and 2 more')
+    """
+    words = list(items)
+    if most is not None and len(words) > most + 1:
+        words = [*words[:most], f"{len(words) - most} more"]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def span(values: Iterable[float], digits: int = 3) -> str:
+    """The range of values: "8 to 64"; one value alone where they all read the same.
+
+    >>> span([8, 64, 16]), span([5.0]), span([2.8, 4.52], digits=2), span([])
+    ('8 to 64', '5', '2.8 to 4.5', 'not known')
+    """
+    known = [value for value in values if not _absent(value)]
+    if not known:
+        return UNKNOWN
+    low, high = number(min(known), digits), number(max(known), digits)
+    return low if low == high else f"{low} to {high}"
+
+
+def spread(n_runs: int) -> str:
+    """What an error bar over ``n_runs`` runs of one condition is, in words.
+
+    >>> spread(1), spread(3)
+    ('no interval: one run', 'range over 3 repeats')
+    """
+    return "no interval: one run" if n_runs < 2 else f"range over {n_runs} repeats"
+
+
+def lengths(isl: float | None, osl: float | None) -> str:
+    """Request lengths in tokens: "768 in / 128 out".
+
+    >>> lengths(768, 127.6), lengths(None, 1)
+    ('768 in / 128 out', 'unknown in / 1 out')
+    """
+
+    def one(value: float | None) -> str:
+        if value is None or math.isnan(value):
+            return "unknown"
+        return f"{round(value):,}"
+
+    return f"{one(isl)} in / {one(osl)} out"
+
+
+def capital(text: str) -> str:
+    """The sentence with its first letter large; the rest is left as it is.
+
+    >>> capital("vLLM is"), capital("")
+    ('VLLM is', '')
+    """
+    return text[:1].upper() + text[1:]
+
+
+def wrapped(text: str, width: int = 18) -> str:
+    r"""A label broken at blanks into lines of at most ``width`` characters where words allow.
+
+    >>> wrapped("one node · NVFP4 · TP8/DP1")
+    'one node · NVFP4 ·\nTP8/DP1'
+    """
+    return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+
+
+def utc(epoch_ns: int | None) -> str:
+    """A moment in UTC to the second: "2026-11-29 18:28:03 UTC".
+
+    >>> utc(0), utc(None)
+    ('1970-01-01 00:00:00 UTC', 'not known')
+    """
+    if epoch_ns is None:
+        return UNKNOWN
+    # Whole seconds in integers: a float of ns since 1970 is off by hundreds of ns.
+    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
