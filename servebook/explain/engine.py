@@ -77,7 +77,9 @@ class Client:
     """What the client sends: lengths in tokens, and when.
 
     Closed loop: ``concurrency`` requests are open at any time; a request's end and the start of
-    the one that replaces it are ``overhead_s`` apart. Open loop: ``arrivals_s`` gives each start.
+    the one that replaces it are ``overhead_s`` apart (one number, or one for each request that
+    replaces another, by its index); the first ``concurrency`` requests start evenly spread over
+    ``ramp_s``. Open loop: ``arrivals_s`` gives each start.
     ``reply_s`` is the time between an engine's last token and the client's end of the request.
     """
 
@@ -85,10 +87,17 @@ class Client:
     osl: Sequence[int]
     concurrency: int | None = None
     arrivals_s: Sequence[float] | None = None
-    overhead_s: float = 0.0
+    overhead_s: float | Sequence[float] = 0.0
     reply_s: float = 0.0
+    ramp_s: float = 0.0
+
+    def pause_s(self, request: int) -> float:
+        """Seconds between the end of a request and the start of ``request``, which replaces it."""
+        return self.overhead_s if isinstance(self.overhead_s, float) else self.overhead_s[request]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.overhead_s, float) and len(self.overhead_s) != len(self.isl):
+            raise ValueError(f"{len(self.overhead_s)} overheads for {len(self.isl)} requests")
         if len(self.isl) != len(self.osl):
             raise ValueError(f"{len(self.isl)} input lengths for {len(self.osl)} output lengths")
         if (self.concurrency is None) == (self.arrivals_s is None):
@@ -192,7 +201,7 @@ class _Replica:
 def simulate(engine: Engine, client: Client) -> Run:
     """Run the client's requests through the engine until the last one has ended.
 
-    Deterministic: no random numbers. The first requests of a closed loop start at 0.
+    Deterministic: no random numbers. The first request of a closed loop starts at 0.
     """
     total = len(client.isl)
     isl, osl = np.asarray(client.isl, np.int64), np.asarray(client.osl, np.int64)
@@ -207,13 +216,13 @@ def simulate(engine: Engine, client: Client) -> Run:
         issued = total
     else:
         issued = min(client.concurrency or 0, total)
-        arrivals = [(0.0, i) for i in range(issued)]
+        arrivals = [(client.ramp_s * i / issued, i) for i in range(issued)]
 
     def finish(request: int) -> None:
         nonlocal issued
         end[request] = steps.now + client.reply_s
         if client.concurrency is not None and issued < total:
-            heapq.heappush(arrivals, (end[request] + client.overhead_s, issued))
+            heapq.heappush(arrivals, (end[request] + client.pause_s(issued), issued))
             issued += 1
 
     done = 0

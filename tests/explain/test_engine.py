@@ -94,6 +94,16 @@ def test_the_client_pauses_between_requests() -> None:
     assert run.end_s == pytest.approx([0.2, 0.8, 1.4])
 
 
+def test_pauses_can_differ_by_request_and_the_start_can_be_spread() -> None:
+    run = simulate(
+        Engine(decode_base_s=0.01, prefill_rate_tok_s=1000),
+        Client(isl=[100] * 4, osl=[1] * 4, concurrency=2, overhead_s=[0, 0, 0.4, 0.2], ramp_s=1.0),
+    )
+    assert run.start_s == pytest.approx([0.0, 0.5, 0.5, 0.9])
+    # at 0.5 requests 1 and 2 arrive together and share a batch of 200 tokens
+    assert run.end_s == pytest.approx([0.1, 0.7, 0.7, 1.0])
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [
