@@ -1,0 +1,241 @@
+"""Readings on their way to the ``samples`` table: exact values, set-aside records, names.
+
+Every counter reader fills one ``Rows``. It keeps a counter as an exact integer, applies the
+manifest's ``device`` and ``interface`` options, and counts what it does not use.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from servebook.errors import DumpError
+from servebook.read.source import Source, relative
+from servebook.tables import Tables, table
+
+__all__ = ["Rows", "number", "whole"]
+
+_NUMBER = re.compile(r"\+?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
+_Point = tuple[int, int, int | float, int | None, int]  # series, ts_ns, value, line, stamp
+_SERIES = ("device", "interface", "metric", "scope", "index", "direction")
+_MEANING = ("kind", "bits", "window_s", "smoothing")
+
+
+def whole(text: str) -> int:
+    """The exact value of a counter as printed (``18446744073709551615``, ``2.846642e+06``).
+
+    Raises ValueError, in words, for what cannot be a counter: not a number, NaN, infinite,
+    negative, a fraction, or above 64 bits.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        value = int(text) if len(text) <= 20 else 1 << 64
+    else:
+        if text.lstrip("+-").lower() in {"nan", "inf", "infinity"}:
+            raise ValueError("the value is NaN or infinite")
+        if text.startswith("-"):
+            raise ValueError("a counter cannot be negative")
+        if not _NUMBER.fullmatch(text):
+            raise ValueError("the value is not a number")
+        exact = Decimal(text)
+        if exact.adjusted() > 20:
+            value = 1 << 64
+        elif exact != exact.to_integral_value():
+            raise ValueError("the value has a fraction, so it is a rate and not a counter")
+        else:
+            value = int(exact)
+    if value >= 1 << 64:
+        raise ValueError("the value is above 64 bits")
+    return value
+
+
+def number(text: str) -> float:
+    """A finite rate or gauge as printed; raises ValueError, in words, for anything else."""
+    text = text.strip()
+    if text.lstrip("+-").lower() in {"nan", "inf", "infinity"}:
+        raise ValueError("the value is NaN or infinite")
+    if not _NUMBER.fullmatch(text.removeprefix("-")):
+        raise ValueError("the value is not a number")
+    return float(text)
+
+
+class Rows:
+    """Collects the readings of one source; ``tables()`` gives its samples and set-aside rows."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._series: dict[tuple[Any, ...], int] = {}
+        self._points: list[_Point] = []
+        self._stamps: dict[tuple[str, str, int | None], int] = {}
+        self._aside: list[dict[str, Any]] = []
+        self._grouped: dict[tuple[str, str, str], list[Any]] = {}
+        self._torn: dict[str, int] = {}
+        self.renamed: dict[str, str] = {}  # interface names that became known later
+
+    def where(self, path: Path | None = None) -> str:
+        """A file's path below the inspected root."""
+        return relative(path or self.source.main, self.source.root)
+
+    def series(
+        self,
+        device: str,
+        interface: str | None,
+        metric: str,
+        direction: str | None,
+        *,
+        scope: str = "port",
+        index: int | None = None,
+        kind: str = "counter",
+        bits: int | None = 64,
+        window_s: float | None = None,
+        smoothing: str | None = None,
+    ) -> int:
+        """The number of a series, for ``add``; the same words give the same number."""
+        width = bits if kind == "counter" else None
+        key = (device, interface, metric, scope, index, direction, kind, width, window_s, smoothing)
+        return self._series.setdefault(key, len(self._series))
+
+    def stamp(self, ts_kind: str, ts_error_ns: int | None, path: Path | None = None) -> int:
+        """What is known about the times of one file, for ``add``."""
+        return self._stamps.setdefault((self.where(path), ts_kind, ts_error_ns), len(self._stamps))
+
+    def add(
+        self, series: int, ts_ns: int, value: int | float, stamp: int, line: int | None = None
+    ) -> None:
+        """One reading."""
+        self._points.append((series, ts_ns, value, line, stamp))
+
+    def aside(
+        self, record: str, reason: str, line: int | None = None, path: Path | None = None
+    ) -> None:
+        """One record that is not used, and why; never its content."""
+        self._aside.append(
+            {"path": self.where(path), "line": line, "record": record, "reason": reason}
+        )
+
+    def aside_once(
+        self, key: str, reason: str, line: int | None = None, path: Path | None = None
+    ) -> None:
+        """Readings of one series that are not used: one row, with their number."""
+        entry = self._grouped.setdefault((self.where(path), key, reason), [line, 0])
+        entry[1] += 1
+
+    def torn(self, line: int, path: Path | None = None) -> None:
+        """The file ends inside this line, so its numbers may have lost their last digits."""
+        self._torn[self.where(path)] = line
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def tables(self) -> Tables:
+        """The samples, in file order, and the set-aside records.
+
+        Raises DumpError where the options ask for an interface that is not there, or give one
+        device name to readings of several devices.
+        """
+        points = self._drop_torn()
+        names = list(self._series)
+        columns: dict[str, list[Any]] = {
+            name: [key[at] for key in names] for at, name in enumerate(_SERIES + _MEANING)
+        }
+        columns["interface"] = [self.renamed.get(name, name) for name in columns["interface"]]
+        used = sorted({point[0] for point in points})
+        columns["device"] = self._devices(columns["device"], used)
+        points = self._chosen(points, columns["interface"], used)
+        which = pa.array([p[0] for p in points], type=pa.int64())
+        counter = [columns["kind"][p[0]] == "counter" for p in points]
+        stamps = list(self._stamps)
+        out: dict[str, Any] = {
+            name: pa.array(values, from_pandas=True).take(which)
+            if any(value is not None for value in values)
+            else pa.nulls(len(points))
+            for name, values in columns.items()
+        }
+        out |= {
+            "format": [self.source.format] * len(points),
+            "source": [stamps[p[4]][0] for p in points],
+            "ts_kind": [stamps[p[4]][1] for p in points],
+            "ts_error_ns": [stamps[p[4]][2] for p in points],
+            "line": [p[3] for p in points],
+            "ts_ns": [p[1] for p in points],
+            "count": pa.array(
+                [p[2] if c else None for p, c in zip(points, counter, strict=True)], pa.uint64()
+            ),
+            "value": pa.array(
+                [None if c else float(p[2]) for p, c in zip(points, counter, strict=True)],
+                pa.float64(),
+            ),
+        }
+        for (path, key, reason), (line, n) in self._grouped.items():
+            self._aside.append(
+                {
+                    "path": path,
+                    "line": line,
+                    "record": "series",
+                    "reason": f"{key}: {reason} ({n} readings)",
+                }
+            )
+        self._grouped = {}
+        return Tables(samples=table("samples", out), set_aside=table("set_aside", self._aside))
+
+    def _drop_torn(self) -> list[_Point]:
+        """The points without those of a torn last line that fell below the reading before."""
+        if not self._torn:
+            return self._points
+        paths = [path for path, _, _ in self._stamps]
+        before: dict[int, int | float] = {}
+        kept = []
+        for point in self._points:
+            path = paths[point[4]]
+            if self._torn.get(path) == point[3] and point[2] < before.get(point[0], np.inf):
+                self._aside.append(
+                    {
+                        "path": path,
+                        "line": point[3],
+                        "record": "reading",
+                        "reason": "the file ends inside this line; the number may lack digits",
+                    }
+                )
+                continue
+            before[point[0]] = point[2]
+            kept.append(point)
+        return kept
+
+    def _devices(self, aliases: list[str], used: list[int]) -> list[str]:
+        option = self.source.options.get("device")
+        if option is None:
+            return aliases
+        found = sorted({aliases[i] for i in used})
+        if len(found) > 1:
+            raise DumpError(
+                self.where(),
+                "readings of one device, as `device:` in the manifest says",
+                f"{len(found)} devices ({', '.join(found)})",
+                "leave `device:` out here and use these names in `ports:`, or export one target "
+                "per file",
+            )
+        return [str(option)] * len(aliases)
+
+    def _chosen(
+        self, points: list[_Point], interfaces: list[str | None], used: list[int]
+    ) -> list[_Point]:
+        only = self.source.options.get("interfaces") or self.source.options.get("interface")
+        if not only:
+            return points
+        wanted = {str(name) for name in (only if isinstance(only, list | tuple) else [only])}
+        found = sorted({str(interfaces[i]) for i in used if interfaces[i] is not None})
+        missing = sorted(wanted - set(found))
+        if missing:
+            lo = "; node_exporter may leave lo out: --collector.netdev.device-include=lo"
+            raise DumpError(
+                self.where(),
+                f"readings of {', '.join(missing)}, as the manifest asks",
+                f"interfaces {', '.join(found) or 'none'}",
+                "correct the interface in the manifest" + lo * ("lo" in missing),
+            )
+        return [p for p in points if interfaces[p[0]] is None or interfaces[p[0]] in wanted]

@@ -1,0 +1,195 @@
+"""Where counter texts get their times: `### <epoch>` separators, and file names.
+
+A text from a command line carries no time of its own. Two habits supply one: a loop that prints
+``### <epoch> [ISO time]`` before each reading, and files named after the moment they were taken
+(``metrics_1795973865157.prom``). A text with neither is refused by its reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from io import BufferedReader
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from servebook.errors import DumpError
+from servebook.read.counter_rows import Rows
+from servebook.read.files import lines, open_bytes
+from servebook.read.source import File, Source
+
+__all__ = [
+    "Block",
+    "blocks",
+    "ends_whole",
+    "epoch_ns",
+    "find_texts",
+    "iso_ns",
+    "name_ns",
+    "no_time",
+]
+
+_EPOCH = re.compile(r"(\d{9,20})(?:\.(\d{1,9})\d*)?", re.ASCII)
+_NAME_EPOCH = re.compile(r"(?<!\d)(\d{10}|\d{13}|\d{16}|\d{19})(?!\d)")
+_NAME_ISO = re.compile(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)T(\d\d)[-:]?(\d\d)[-:]?(\d\d)Z")
+_SEPARATOR = "###"
+_YEAR_2001, _YEAR_2100 = 978307200 * 10**9, 4102444800 * 10**9
+
+
+def epoch_ns(text: str) -> tuple[int, int]:
+    """A printed epoch time as (ns, ns of its last digit); s, ms, us and ns told by magnitude.
+
+    ``1795972223.055`` gives (1795972223055000000, 1000000). Raises ValueError otherwise.
+    """
+    match = _EPOCH.fullmatch(text.strip())
+    if not match:
+        raise ValueError("no epoch time")
+    head, fraction = match[1], match[2] or ""
+    unit = next((10**e for e, n in ((9, 11), (6, 14), (3, 17)) if len(head) <= n), 1)
+    parts = int((fraction + "0" * 9)[:9]) * unit // 10**9 if fraction else 0
+    ns = int(head) * unit + parts
+    if not _YEAR_2001 <= ns < _YEAR_2100:
+        raise ValueError("a time outside of the years 2001 to 2099")
+    return ns, max(1, unit // 10 ** len(fraction))
+
+
+def iso_ns(text: str, zone: str | None = None) -> tuple[int, int]:
+    """An ISO 8601 time as (ns, ns of its last digit), to the microsecond.
+
+    ``zone`` (an IANA name) is for times without an offset. Raises ValueError, in words, for a
+    time that cannot be placed: no offset and no zone, or an hour that a clock change repeats.
+    """
+    moment = datetime.fromisoformat(text.strip())
+    if moment.tzinfo is None:
+        if zone is None:
+            raise ValueError("the time has no offset from UTC, so nobody can place it")
+        moment = moment.replace(tzinfo=ZoneInfo(zone))
+        if moment.utcoffset() != moment.replace(fold=1).utcoffset():
+            raise ValueError(f"the hour is repeated or skipped by a clock change in {zone}")
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    digits = re.search(r"[.,](\d+)", text)
+    return since // timedelta(microseconds=1) * 1000, 10 ** (
+        9 - min(6, len(digits[1]))
+    ) if digits else 10**9
+
+
+def name_ns(path: Path) -> tuple[int, int] | None:
+    """The time in a file's name as (ns, ns of its last digit), or None."""
+    if match := _NAME_EPOCH.search(path.name):
+        try:
+            return epoch_ns(match[1])
+        except ValueError:
+            return None
+    if match := _NAME_ISO.search(path.name):
+        try:
+            moment = datetime.strptime("".join(match.groups()) + "Z", "%Y%m%d%H%M%S%z")
+        except ValueError:
+            return None
+        return int(moment.timestamp()) * 10**9, 10**9
+    return None
+
+
+@dataclass
+class Block:
+    """One reading of a text: its time, what is known about that, and its numbered lines."""
+
+    path: Path
+    ts_ns: int
+    stamp: int
+    line: int
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+
+def find_texts(name: str, files: Sequence[File], mine: Callable[[bytes], bool]) -> list[Source]:
+    """Sources among the files whose head is ``mine``.
+
+    A log with separators is a source of its own; files named after their times are one series
+    per folder, in the order of their names; any other file is a source that its reader refuses.
+    """
+    sources: list[Source] = []
+    series: dict[Path, list[File]] = {}
+    for file in files:
+        if not mine(file.head):
+            continue
+        if name_ns(file.path) and not _has_separator(file.head):
+            series.setdefault(file.path.parent, []).append(file)
+        else:
+            sources.append(Source(name, file.root, file.path, (file.path,)))
+    for group in series.values():
+        paths = tuple(sorted(file.path for file in group))
+        sources.append(Source(name, group[0].root, paths[0], paths))
+    return sorted(sources, key=lambda source: source.main)
+
+
+def _has_separator(head: bytes) -> bool:
+    return head.startswith(b"### ") or b"\n### " in head
+
+
+def blocks(rows: Rows, what: str) -> Iterator[Block]:
+    """The readings of a source, file by file; marks a torn last line in ``rows``.
+
+    Lines below a separator without a time are set aside, one row per block. Raises DumpError
+    where a file has neither separators nor a time in its name.
+    """
+    for path in rows.source.files or (rows.source.main,):
+        current: Block | None = None
+        last = 0
+        for last, raw in lines(path):
+            text = raw.decode("utf-8", "replace")
+            if text.startswith(_SEPARATOR):
+                if current is not None and current.stamp >= 0:
+                    yield current
+                current = _open(rows, path, text, last)
+            else:
+                if current is None and text.strip():
+                    current = _whole_file(rows, path, what)
+                if current is not None:
+                    current.lines.append((last, text))
+        if not ends_whole(path):
+            rows.torn(last, path)
+        if current is not None and current.stamp >= 0:
+            yield current
+
+
+def ends_whole(path: Path) -> bool:
+    """True where the content of ``path`` is empty or ends with a line end."""
+    tail = b"\n"
+    with open_bytes(path) as stream:
+        if type(stream) is BufferedReader:
+            stream.seek(max(0, path.stat().st_size - 1))
+        while chunk := stream.read(1 << 20):
+            tail = chunk
+    return tail.endswith((b"\n", b"\r"))
+
+
+def _open(rows: Rows, path: Path, text: str, line: int) -> Block:
+    words = text[len(_SEPARATOR) :].split()
+    for read in (epoch_ns, iso_ns):
+        for word in words:
+            try:
+                ns, step = read(word)
+            except ValueError:
+                continue
+            return Block(path, ns, rows.stamp("collector", step, path), line)
+    rows.aside("block", "a separator without a time, so its readings have no place", line, path)
+    return Block(path, 0, -1, line)
+
+
+def _whole_file(rows: Rows, path: Path, what: str) -> Block:
+    named = name_ns(path)
+    if named is None:
+        raise no_time(rows.where(path), what)
+    return Block(path, named[0], rows.stamp("filename", named[1], path), 0)
+
+
+def no_time(where: str, what: str) -> DumpError:
+    """The refusal of a text whose readings have no time."""
+    return DumpError(
+        where,
+        f"{what} with the time of each reading",
+        "no time: no `### <epoch>` lines and no epoch time in the file's name",
+        "put `### $(date +%s.%N)` before each reading, or name the file after its time "
+        "(metrics_<epoch ms>.prom)",
+    )

@@ -1,0 +1,268 @@
+"""Saved replies of the Prometheus HTTP API: counters of node_exporter, snmp_exporter and others.
+
+Written by: Prometheus 2 and 3 and servers with the same API (Thanos, Mimir, VictoriaMetrics):
+``/api/v1/query_range`` and ``/api/v1/query``, saved as JSON.
+Specified in: https://prometheus.io/docs/prometheus/latest/querying/api/
+Cannot tell: the query; the scrape interval; whether a matrix came from ``query_range`` (times are
+the evaluation grid, values are held from the last scrape before) or from ``query=metric[30m]``
+(times are the scrapes). Times on one exact grid are taken as a grid, the weaker claim; scrapes of
+several targets or with jitter are not on one. A series without a name is a computed one: its unit,
+kind and direction come from the manifest (``kind: rate``, ``unit: bytes``, ``direction: tx``)
+or it is set aside. Label values
+name hosts, so the device becomes the job (with a number where a job has several instances, in the
+order of their names); ``device:`` in the manifest names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from servebook.errors import DumpError
+from servebook.read.counter_names import NAMES, TOO_NARROW, Meaning
+from servebook.read.counter_rows import Rows, number, whole
+from servebook.read.files import loads, read_text
+from servebook.read.source import File, Format, Source, relative
+from servebook.tables import Tables
+
+__all__ = ["FORMAT", "find", "read"]
+
+_NAME = "prometheus"
+_STATUS = re.compile(rb'"status"\s*:\s*"(success|error)"')
+_VECTOR = re.compile(rb'"resultType"\s*:\s*"vector"')
+_RESULT = re.compile(rb'"(resultType|errorType|data)"\s*:')
+_JOB = re.compile(r"[A-Za-z_][\w/ -]{0,63}", re.ASCII)  # no dots or colons: no host, no address
+_WORD = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]{0,120}")
+
+
+def find(files: Sequence[File]) -> list[Source]:
+    """A source per saved reply; the instant vectors of one folder are one series of readings."""
+    sources: list[Source] = []
+    vectors: dict[Path, list[File]] = {}
+    for file in files:
+        head = file.head.lstrip()
+        if not head.startswith(b"{"):
+            continue
+        start = head[:4096]
+        if not (_STATUS.search(start) or b'"resultType"' in start) or not _RESULT.search(start):
+            continue
+        if _VECTOR.search(start):
+            vectors.setdefault(file.path.parent, []).append(file)
+        else:
+            sources.append(Source(_NAME, file.root, file.path, (file.path,)))
+    for group in vectors.values():
+        paths = tuple(sorted(file.path for file in group))
+        sources.append(Source(_NAME, group[0].root, paths[0], paths))
+    return sorted(sources, key=lambda source: source.main)
+
+
+def read(source: Source) -> Tables:
+    """Samples of one saved reply (or of a folder's instant vectors).
+
+    Raises DumpError for a reply that holds an error, no series, or only series that nobody can
+    interpret. Values that are NaN or infinite and series of other things are set aside.
+    """
+    rows = Rows(source)
+    usable = 0
+    for path in source.files or (source.main,):
+        usable += _read_reply(rows, path)
+    if not usable and not len(rows):
+        nameless = rows.where()
+        raise DumpError(
+            nameless,
+            "series with their metric names, or the manifest's word on what they are",
+            "only series without a name: the result of a rate() or another computation",
+            "export the counter itself (query=node_network_receive_bytes_total[30m]), or write "
+            "`kind: rate`, `unit: bytes` (or bits) and `direction: rx` (or tx) in the manifest's "
+            "counters entry",
+        )
+    return rows.tables()
+
+
+FORMAT = Format(_NAME, "counters", find, read)
+
+
+def _read_reply(rows: Rows, path: Path) -> int:
+    """Adds one reply; returns how many of its series have a name (or the manifest's word)."""
+    where = relative(path, rows.source.root)
+    result, kind, reply = _series(where, read_text(path))
+    for key in ("warnings", "infos"):
+        if reply.get(key):
+            rows.aside(
+                key, f"the server sent {len(reply[key])} {key}: it may be incomplete", None, path
+            )
+    if reply.get("isPartial"):
+        rows.aside("isPartial", "the server says that this reply is incomplete", None, path)
+    points = [_points(rows, entry, kind, path) for entry in result]
+    grid = kind == "vector" or _on_grid(points)
+    stamp = rows.stamp("grid" if grid else "collector", None if grid else 1_000_000, path)
+    devices = _devices([_labels(entry) for entry in result])
+    usable = 0
+    for entry, values, device in zip(result, points, devices, strict=True):
+        usable += _add(rows, _labels(entry), values, device, stamp, path)
+    return usable
+
+
+def _series(where: str, text: str) -> tuple[list[Any], str, dict[str, Any]]:
+    try:
+        reply = loads(text)
+    except ValueError as error:
+        raise DumpError(
+            where, "one reply of the Prometheus API", str(error), "save the query's reply again"
+        ) from None
+    if not isinstance(reply, dict):
+        reply = {}
+    if reply.get("status") == "error":
+        kind = str(reply.get("errorType"))
+        points = "11,000 points" in str(reply.get("error"))
+        raise DumpError(
+            where,
+            "a successful reply",
+            f"an error of the server ({kind if _WORD.fullmatch(kind) else 'of no known kind'}"
+            f"{': more than 11,000 points per series' if points else ''})",
+            "ask for fewer points: a larger step, or several shorter ranges"
+            if points
+            else "correct the query and save the reply again",
+        )
+    data = reply.get("data") if "data" in reply else reply
+    shape = data.get("resultType") if isinstance(data, dict) else None
+    if shape not in ("matrix", "vector") or not isinstance(data, dict):
+        raise DumpError(
+            where,
+            "a matrix or vector of samples",
+            f"a {shape}" if shape in ("scalar", "string") else "a reply without samples",
+            "save the reply of /api/v1/query_range, or of /api/v1/query?query=METRIC[30m]",
+        )
+    result = data.get("result")
+    if not isinstance(result, list) or not result:
+        raise DumpError(
+            where,
+            "at least one series",
+            "an empty result",
+            "check the metric's name, its labels (node_exporter may leave lo out) and the time "
+            "range; Prometheus answers a query that matches nothing with an empty result",
+        )
+    return result, str(shape), reply
+
+
+def _labels(entry: Any) -> dict[str, str]:
+    metric = entry.get("metric") if isinstance(entry, dict) else None
+    return {str(k): str(v) for k, v in metric.items()} if isinstance(metric, dict) else {}
+
+
+def _points(rows: Rows, entry: Any, kind: str, path: Path) -> list[tuple[int, str]]:
+    """(ms, printed value) of a series; what is not such a pair is set aside."""
+    raw = [] if not isinstance(entry, dict) else entry.get("values", [])
+    if kind == "vector" and isinstance(entry, dict):
+        raw = [entry.get("value")]
+    if isinstance(entry, dict) and entry.get("histograms"):
+        rows.aside("series", "a native histogram is not a counter", None, path)
+    points = []
+    for pair in raw if isinstance(raw, list) else []:
+        try:
+            at, value = pair
+            points.append((round(Decimal(str(at)) * 1000), str(value)))
+        except (TypeError, ValueError, ArithmeticError):
+            rows.aside("reading", "no pair of a time and a value", None, path)
+    return points
+
+
+def _on_grid(series: Iterable[Sequence[tuple[int, str]]]) -> bool:
+    """True where all times of all series lie on one grid of their smallest spacing."""
+    times = sorted({at for points in series for at, _ in points})
+    own = [b[0] - a[0] for points in series for a, b in pairwise(points)]
+    step = min(own, default=0)
+    return step > 0 and all((at - times[0]) % step == 0 for at in times)
+
+
+def _devices(labels: Sequence[Mapping[str, str]]) -> list[str]:
+    """A stable alias per series: the job, with a number where a job has several instances."""
+    keys = [
+        (job if _JOB.fullmatch(job := label.get("job", "")) else "", label.get("instance", ""))
+        for label in labels
+    ]
+    jobs: dict[str, set[str]] = {}
+    for job, instance in keys:
+        jobs.setdefault(job, set()).add(instance)
+    aliases = {}
+    for job, instances in jobs.items():
+        name = job or "instance"
+        for place, instance in enumerate(sorted(instances), start=1):
+            single = len(instances) == 1 and bool(job)
+            aliases[job, instance] = name if single else f"{name} {place}"
+    return [aliases[key] for key in keys]
+
+
+def _add(
+    rows: Rows,
+    labels: Mapping[str, str],
+    points: Sequence[tuple[int, str]],
+    device: str,
+    stamp: int,
+    path: Path,
+) -> int:
+    name = labels.get("__name__")
+    interface = labels.get("ifName") or labels.get("ifDescr") or labels.get("device")
+    if "port" in labels and name is not None and name.startswith("node_infiniband"):
+        interface = f"{interface}/{labels['port']}"
+    meaning = NAMES.get(name) if name is not None else _stated(rows)
+    if name is None and meaning is None:
+        rows.aside(
+            "series",
+            "a series without a name, so nobody knows its unit and direction; write `kind: rate`, "
+            "`unit:` and `direction:` in the manifest",
+            None,
+            path,
+        )
+        return 0
+    if meaning is None:
+        shown = str(name) if _WORD.fullmatch(str(name)) else "?"
+        rows.aside(
+            "series", f"{TOO_NARROW.get(str(name), 'not a network counter')} ({shown})", None, path
+        )
+        return 1
+    key = rows.series(
+        device,
+        interface or "unknown",
+        meaning.metric,
+        meaning.direction,
+        scope=meaning.scope,
+        kind=meaning.kind,
+        bits=meaning.bits,
+    )
+    for ms, value in points:
+        try:
+            if meaning.kind == "counter":
+                rows.add(key, ms * 10**6, whole(value), stamp)
+            else:
+                rows.add(key, ms * 10**6, _gauge(value, meaning), stamp)
+        except ValueError as error:
+            rows.aside_once(str(name or "a nameless series"), str(error), None, path)
+    return 1
+
+
+def _gauge(value: str, meaning: Meaning) -> float:
+    read_value = number(value)
+    if meaning.metric == "speed_bps" and read_value <= 0:
+        raise ValueError("the device does not know the speed")
+    if read_value < 0:
+        raise ValueError("a rate cannot be negative")
+    return read_value * meaning.factor
+
+
+def _stated(rows: Rows) -> Meaning | None:
+    """What the manifest says about series without a name: nothing in them tells it."""
+    options = rows.source.options
+    unit, direction = options.get("unit"), options.get("direction")
+    if options.get("kind") != "rate" or unit is None or direction not in ("rx", "tx"):
+        return None
+    factor = {"bytes": 1.0, "bits": 0.125}.get(str(unit).removesuffix("/s"))
+    if factor is None:
+        raise DumpError(
+            rows.where(), "`unit:` bytes or bits", "another unit", "correct the manifest"
+        )
+    return Meaning("bytes", str(direction), kind="rate", factor=factor)
