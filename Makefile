@@ -65,7 +65,7 @@ distclean: clean ## remove .venv as well
 	rm -rf .venv
 
 # A .venv that was moved, half made, or built with another PYTHON is made again.
-ifneq ($(shell .ci/venv --usable),yes)
+ifneq ($(shell PYTHON='$(PYTHON)' .ci/venv --usable),yes)
 .PHONY: $(READY)
 endif
 $(READY): requirements.lock pyproject.toml
