@@ -1,0 +1,154 @@
+"""Parsed dumps kept as Parquet, keyed by everything that decides what a reader returns.
+
+The key covers the content of each file (sha256), where the files lie below the campaign, the
+reader's options and the source code of all readers; so a hit is never stale. An entry is a folder
+that appears by one rename and carries a checksum of each table: a torn, altered or foreign one is
+thrown away and built again. A folder that cannot be written means no cache, not an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from servebook import tables as tables_module
+from servebook.read.source import Source, relative
+from servebook.tables import SCHEMAS, Tables, empty
+
+__all__ = ["Cache", "default_folder", "reader_version", "source_key"]
+
+_INDEX = "entry.json"
+_FORM = "servebook tables 1"
+
+
+def default_folder() -> Path | None:
+    """``SERVEBOOK_CACHE`` (empty: no cache), else ``servebook`` in the user's cache folder."""
+    chosen = os.environ.get("SERVEBOOK_CACHE")
+    if chosen is not None:
+        return Path(chosen) if chosen else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "servebook"
+    except RuntimeError:  # no home folder
+        return None
+
+
+@functools.cache
+def reader_version() -> str:
+    """A digest of all code that turns files into tables."""
+    digest = hashlib.sha256()
+    modules = [*Path(__file__).parent.glob("*.py"), Path(tables_module.__file__)]
+    for module in sorted(modules, key=lambda path: path.name):
+        digest.update(module.name.encode() + b"\0" + module.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def source_key(source: Source, hashes: Iterable[tuple[str, str]]) -> str:
+    """The cache key of a source; ``hashes`` are (path below the root, sha256) of its files.
+
+    Paths belong to the key because tables hold them (run_id, path, source).
+    """
+
+    def plain(value: object) -> str:
+        return relative(value, source.root) if isinstance(value, Path) else str(value)
+
+    parts = {
+        "reader": reader_version(),
+        "format": source.format,
+        "main": relative(source.main, source.root),
+        "files": sorted(hashes),
+        "options": source.options,
+    }
+    text = json.dumps(parts, sort_keys=True, default=plain)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Cache:
+    """Tables by key in a folder; every failure of the file system counts as a miss."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def _entry(self, key: str) -> Path | None:
+        return None if self.folder is None else self.folder / key[:2] / key
+
+    def get(self, key: str) -> Tables | None:
+        """The tables under ``key``, or None; an entry that does not hold is removed."""
+        entry = self._entry(key)
+        if entry is None or not entry.is_dir():
+            return None
+        try:
+            return _read(entry, key)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+            self._discard(entry)
+            return None
+
+    def put(self, key: str, tables: Tables) -> None:
+        """Keep ``tables`` under ``key``; a writer that comes second leaves the first one's."""
+        entry = self._entry(key)
+        if entry is None:
+            return
+        work = None
+        try:
+            entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            work = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
+            _write(work, key, tables)
+            work.rename(entry)
+        except OSError:  # read-only, full, or another writer was first
+            if work is not None:
+                shutil.rmtree(work, ignore_errors=True)
+
+    def _discard(self, entry: Path) -> None:
+        # Moved away first, so that a reader beside us never sees it half removed.
+        with contextlib.suppress(OSError):
+            grave = Path(tempfile.mkdtemp(prefix=".old-", dir=entry.parent))
+            entry.rename(grave / "entry")
+            shutil.rmtree(grave, ignore_errors=True)
+
+
+def _write(folder: Path, key: str, tables: Tables) -> None:
+    sums = {}
+    for field in fields(tables):
+        table = getattr(tables, field.name)
+        if table.num_rows:
+            path = folder / f"{field.name}.parquet"
+            pq.write_table(table, path, compression="zstd")
+            sums[field.name] = _sha256(path)
+    index = {"form": _FORM, "key": key, "sha256": sums}
+    (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
+
+
+def _read(entry: Path, key: str) -> Tables:
+    index = json.loads((entry / _INDEX).read_bytes())
+    if index["form"] != _FORM or index["key"] != key:
+        raise ValueError("an entry of something else")
+    found = {}
+    for field in fields(Tables):
+        schema = SCHEMAS[field.name]
+        if field.name not in index["sha256"]:
+            found[field.name] = empty(field.name)
+            continue
+        content = (entry / f"{field.name}.parquet").read_bytes()
+        if hashlib.sha256(content).hexdigest() != index["sha256"][field.name]:
+            raise ValueError("a table that was altered")
+        table = pq.read_table(pa.BufferReader(content))
+        if not table.schema.equals(schema):
+            raise ValueError("a table of another schema")
+        found[field.name] = table.replace_schema_metadata(None)
+    return Tables(**found)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

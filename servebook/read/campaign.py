@@ -1,0 +1,224 @@
+"""A campaign: its manifest and everything that its dumps hold, as canonical tables.
+
+``load`` finds the dumps, reads each through the cache, and joins them with the manifest. What the
+dumps tell is taken from them; the manifest adds what they cannot know, and where the two disagree
+the campaign says so in its findings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from tqdm import tqdm
+
+from servebook.errors import DumpError
+from servebook.read.cache import Cache, default_folder, source_key
+from servebook.read.campaign_counters import counter_findings, moved
+from servebook.read.campaign_runs import join_runs, some
+from servebook.read.discover import discover
+from servebook.read.files import sha256
+from servebook.read.manifest import FILENAME, CounterEntry, Manifest, load_manifest
+from servebook.read.manifest_match import Matcher
+from servebook.read.manifest_pattern import COUNTER_FIELDS
+from servebook.read.registry import FORMATS
+from servebook.read.source import Source, relative
+from servebook.tables import Tables, table
+
+__all__ = ["Campaign", "load"]
+
+#: Files of a campaign that are no dumps, at the top of its folder.
+_OWN = (FILENAME, "README.md", "SHA256SUMS", "published.csv")
+
+_INPUTS = pa.schema(
+    [("path", pa.string()), ("sha256", pa.string()), ("bytes", pa.int64()), ("format", pa.string())]
+)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One campaign, read and joined; see ``load``.
+
+    ``tables.runs`` has campaign, configuration, workload, concurrency and repeat filled; times
+    are on one clock where the manifest allows it. ``ports`` has the schema "ports", ``inputs``
+    the columns path, sha256, bytes, format of every file that was used, sorted by path.
+    ``findings`` are sentences: where manifest and dumps disagree, and what was left out.
+    """
+
+    root: Path
+    name: str
+    manifest: Manifest
+    tables: Tables
+    ports: pa.Table
+    inputs: pa.Table
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What reading one source gave."""
+
+    source: Source
+    tables: Tables
+    inputs: tuple[tuple[str, str, int], ...]  # path, sha256, bytes
+
+
+def load(campaign_dir: Path | str) -> Campaign:
+    """Read a campaign folder: ``campaign.yaml`` and the dumps below it.
+
+    Raises ManifestError for a manifest that is missing or does not say what it must, and DumpError
+    for a folder without a usable run and for two runs of one id. Single dumps that cannot be
+    used become rows of ``tables.refused``.
+    """
+    manifest = load_manifest(campaign_dir)
+    root = manifest.path.parent.resolve()
+    found = discover(root)
+    sources = sorted(
+        (s for s in found.sources if relative(s.main, root) not in _OWN),
+        key=lambda s: relative(s.main, root),
+    )
+    kinds = {f.name: f.kind for f in FORMATS}
+    run_sources = [_with_zone(s, manifest) for s in sources if kinds[s.format] == "runs"]
+    counters = Matcher(manifest.counters, COUNTER_FIELDS)
+    findings: list[str] = []
+    counter_sources, offsets = _counter_sources(
+        [s for s in sources if kinds[s.format] == "counters"], counters, findings
+    )
+    refused = [(path, reason) for path, reason in found.refused if path not in _OWN]
+    parts = _read_all([*run_sources, *counter_sources], refused)
+    run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
+    if not run_parts:
+        why = "; ".join(f"{path}: {reason}" for path, reason in refused[:3])
+        raise DumpError(
+            manifest.path.parent,
+            "at least one run that can be read",
+            f"{len(refused)} files refused ({why})" if refused else "none",
+            "put the clients' dumps below it; `servebook inspect` says what a file is",
+        )
+    joined, run_findings = join_runs(run_parts, manifest)
+    others = [
+        moved(part.tables, offsets.get(part.source.main))
+        for part in parts
+        if not part.tables.runs.num_rows
+    ]
+    refusals = table("refused", [{"path": p, "reason": r} for p, r in sorted(refused)])
+    tables = Tables.concat([joined, *others, Tables(refused=refusals)])
+    findings += run_findings
+    findings += counters.unused("counters", "counter files")
+    ports = _ports(manifest)
+    findings += counter_findings(tables, ports)
+    return Campaign(
+        root=root,
+        name=manifest.name,
+        manifest=manifest,
+        tables=tables,
+        ports=ports,
+        inputs=_inputs(parts, manifest),
+        findings=tuple(dict.fromkeys(findings)),
+    )
+
+
+def _with_zone(source: Source, manifest: Manifest) -> Source:
+    if manifest.client_time_zone is None:
+        return source
+    options = {**source.options, "time_zone": manifest.client_time_zone}
+    return dataclasses.replace(source, options=options)
+
+
+def _counter_sources(
+    sources: Iterable[Source], matcher: Matcher[CounterEntry], findings: list[str]
+) -> tuple[list[Source], dict[Path, float | None]]:
+    """The counters that the manifest names with the options of their entries, and offsets."""
+    chosen = []
+    offsets = {}
+    left = []
+    for source in sources:
+        path = relative(source.main, source.root)
+        hit = matcher.match([path, path.rpartition("/")[0]])
+        if hit is None:
+            left.append(path)
+            continue
+        options = dict(source.options)
+        for name in ("device", "interface", "interfaces", "columns", "kind", "unit", "time_zone"):
+            value = hit.fields.get(name) or getattr(hit.entry, name)
+            if value:
+                options[name] = value
+        chosen.append(dataclasses.replace(source, options=options))
+        offsets[source.main] = hit.entry.clock_offset_s
+    if left:
+        findings.append(
+            f"{len(left)} counter files are left out, because no `counters:` entry of the manifest "
+            f"matches them: {some(left)}"
+        )
+    return chosen, offsets
+
+
+def _read_all(sources: Sequence[Source], refused: list[tuple[str, str]]) -> list[_Part]:
+    cache = Cache(default_folder())
+    readers = {f.name: f.read for f in FORMATS}
+    parts = []
+    # ``disable=None``: silent where the output is no terminal.
+    for source in tqdm(sources, desc="reading", unit="dump", disable=None, leave=False, delay=1):
+        try:
+            parts.append(_read(source, readers[source.format], cache))
+        except DumpError as error:
+            path = relative(source.main, source.root)
+            where = "" if error.line is None else f"line {error.line}: "
+            refused.append((path, where + error.reason))
+    return parts
+
+
+def _read(source: Source, reader: Callable[[Source], Tables], cache: Cache) -> _Part:
+    inputs = []
+    for path in sorted({source.main, *source.files}):
+        try:
+            inputs.append((relative(path, source.root), sha256(path), path.stat().st_size))
+        except OSError as error:
+            raise DumpError(
+                relative(path, source.root),
+                "a readable file",
+                str(error.strerror),
+                "check its permissions",
+            ) from None
+    key = source_key(source, [(path, digest) for path, digest, _ in inputs])
+    tables = cache.get(key)
+    if tables is None:
+        tables = reader(source)
+        cache.put(key, tables)
+    return _Part(source, tables, tuple(inputs))
+
+
+def _ports(manifest: Manifest) -> pa.Table:
+    return table(
+        "ports",
+        [
+            {
+                "device": port.device,
+                "interface": port.interface,
+                "speed_bps": None if port.speed_gbps is None else port.speed_gbps * 1e9,
+                "role": port.role,
+                "node": port.node,
+                "rail": port.rail,
+                "gpu": port.gpu,
+            }
+            for port in manifest.ports
+        ],
+    )
+
+
+def _inputs(parts: Iterable[_Part], manifest: Manifest) -> pa.Table:
+    path = manifest.path
+    rows = {(path.name, sha256(path), path.stat().st_size): "campaign manifest"}
+    for part in parts:
+        for entry in part.inputs:
+            rows.setdefault(entry, part.source.format)
+    return pa.Table.from_pylist(
+        [
+            {"path": p, "sha256": digest, "bytes": size, "format": name}
+            for (p, digest, size), name in sorted(rows.items())
+        ],
+        schema=_INPUTS,
+    )
