@@ -7,17 +7,25 @@ thins intervals with gaps between them, hence this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["LIMIT", "envelope", "segments", "steps"]
+__all__ = ["LIMIT", "envelope", "segments", "steps", "without"]
 
 LIMIT = 400
 _PORT = ("device", "interface", "direction")
 _BREAKS = frozenset({"gap", "reset"})
+
+
+def without(intervals: pd.DataFrame, flags: Collection[str]) -> pd.DataFrame:
+    """The intervals that carry none of ``flags``."""
+    unwanted = frozenset(flags)
+    # An explicit dtype: an empty list would select columns, not rows.
+    kept = np.array([unwanted.isdisjoint(f) for f in intervals["flags"]], dtype=bool)
+    return intervals[kept]
 
 
 def segments(intervals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -27,8 +35,7 @@ def segments(intervals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     wherever time is not covered. ``by`` names the columns of one series; where several ports share
     a series, time is covered if one of them covers it. Sorted by series, t0_ns, t1_ns.
     """
-    joined = np.array([not (_BREAKS & set(flags)) for flags in intervals["flags"]], dtype=bool)
-    usable = intervals[joined]
+    usable = without(intervals, _BREAKS)
     ties = [c for c in _PORT if c not in by]
     usable = usable.sort_values([*by, "t0_ns", "t1_ns", *ties], kind="stable", ignore_index=True)
     numbers = np.zeros(len(usable), dtype=np.int64)

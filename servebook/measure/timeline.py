@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
+import numpy as np
 import pandas as pd
 
 __all__ = ["bands", "breaks", "outside", "stretches"]
@@ -80,4 +81,4 @@ def outside(phases: pd.DataFrame, intervals: pd.DataFrame) -> pd.DataFrame:
         bool(((intervals["t0_ns"] < p.t1_ns) & (intervals["t1_ns"] > p.t0_ns)).any())
         for p in phases.itertuples()
     ]
-    return phases[[not s for s in seen]].reset_index(drop=True)
+    return phases[~np.array(seen, dtype=bool)].reset_index(drop=True)

@@ -76,3 +76,8 @@ def test_phases_that_no_counter_saw():
     runs = phases(("a", "mixed", 0, 1), ("b", "mixed", 20, 30))
     assert outside(runs, intervals((0, 10)))["run_id"].tolist() == ["b"]
     assert outside(runs, intervals())["run_id"].tolist() == ["a", "b"]
+
+
+def test_no_phases_and_no_intervals_keep_their_columns():
+    assert outside(phases(), intervals()).columns.tolist() == phases().columns.tolist()
+    assert breaks(intervals()).empty

@@ -1,0 +1,55 @@
+"""What left and what arrived: mirrored bars per node and workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+
+__all__ = ["balance"]
+
+_ROW = 46
+
+
+def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
+    """Bytes into the ports to the left, out of them to the right.
+
+    ``rows``: row (key, in the order to draw), label (above the bar), received (negative), sent,
+    colour, text (beside the right bar), tip; amounts in ``unit``. ``limit`` ends both sides.
+    """
+    order = rows["row"].tolist()
+    base = alt.Chart(rows).encode(
+        y=alt.Y("row:N", axis=None, sort=order, scale=alt.Scale(domain=order))
+    )
+    tooltip = [alt.Tooltip("label:N", title="condition"), alt.Tooltip("tip:N", title="bytes")]
+
+    def x(field: str) -> alt.X:
+        return alt.X(
+            f"{field}:Q",
+            title=f"{unit}: into the ports (left), out of them (right)",
+            scale=alt.Scale(domain=[-limit, limit], nice=False),
+            axis=alt.Axis(grid=True, labelExpr="format(abs(datum.value), '~g')", tickCount=7),
+        )
+
+    def bar(field: str, opacity: float) -> Any:
+        return base.mark_bar(height=12, yOffset=8, opacity=opacity).encode(
+            x=x(field), color=alt.Color("colour:N", scale=None), tooltip=tooltip
+        )
+
+    return theme.finish(
+        alt.layer(
+            bar("received", 0.55),
+            bar("sent", 1.0),
+            alt.Chart(pd.DataFrame([{"zero": 0.0}])).mark_rule(color=theme.INK).encode(x="zero:Q"),
+            base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(
+                x=x("sent"), text="text:N"
+            ),
+            base.mark_text(align="left", baseline="bottom", dy=-1).encode(
+                x=alt.value(2), text="label:N"
+            ),
+        ),
+        height=_ROW * len(order) + 50,
+    )
