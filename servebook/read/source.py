@@ -7,13 +7,20 @@ one line in ``servebook/read/registry.py``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from servebook.tables import Tables
 
-__all__ = ["File", "Format", "Source"]
+__all__ = ["File", "Format", "Source", "relative"]
+
+
+def relative(path: Path, root: Path) -> str:
+    """``path`` below ``root``, "/" separated, as text that can always be printed and stored."""
+    name = path.relative_to(root).as_posix()
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,8 @@ class File:
 
     @property
     def relative(self) -> str:
-        """Path below the root, "/" separated."""
-        return self.path.relative_to(self.root).as_posix()
+        """Path below the root, "/" separated; bytes that are not UTF-8 in hex."""
+        return relative(self.path, self.root)
 
 
 @dataclass(frozen=True)

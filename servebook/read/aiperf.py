@@ -1,0 +1,248 @@
+"""Reader of AIPerf runs (0.2 to 0.13).
+
+- Written by NVIDIA AIPerf: ``profile_export.jsonl`` (one record a request, the default since
+  0.2), ``profile_export_aiperf.json`` (summary), ``profile_export_raw.jsonl`` (every stream
+  message, ``--export-level raw``), ``phase_manifest.json`` (from 0.12), ``run_config.json``.
+- Specified in AIPerf's documentation of its profile exports; fields measured on real dumps
+  are listed in ``docs/formats.md``.
+- It cannot tell: GPUs, engine, parallelism; requests that were in flight when a run was cut at
+  its deadline have no record (gaps in the session numbers prove some of them); which ``ok``
+  request was cut by the server where the client counted its tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from servebook.errors import DumpError
+from servebook.read import aiperf_layout
+from servebook.read.aiperf_raw import fill_lost_chunks, parse_raw
+from servebook.read.aiperf_records import Parsed, parse
+from servebook.read.aiperf_summary import Settings, native, settings
+from servebook.read.files import lines, loads, read_text, sha256
+from servebook.read.records import Requests, set_aside, workload
+from servebook.read.source import Format, Source, relative
+from servebook.tables import Tables, table
+
+__all__ = ["FORMAT", "read"]
+
+_LEAF = re.compile(r"(?:^|_)concurrency_(\d+)(?=$|__)")
+
+
+def read(source: Source) -> Tables:
+    """The tables of one AIPerf run; raises DumpError where nothing of it can be used."""
+    parts = {name: cast("Path", path) for name, path in source.options.items() if name in _PARTS}
+    aside: list[pa.Table] = []
+    summary = _json(parts.get("summary"), source, aside)
+    config = _json(parts.get("config"), source, aside)
+    manifest = _json(parts.get("phases"), source, aside)
+    asked = _settings(summary, config)
+    requests = Requests(str(source.options.get("run_id", source.main.parent.name)))
+    found = _records(parts, source, requests, asked, aside)
+    if not len(requests) and not summary:
+        _refuse(source, found)
+    run = _run(source, requests, summary, asked, manifest, found)
+    return Tables(
+        runs=table("runs", [run]),
+        requests=requests.requests(),
+        gaps=requests.gaps(),
+        set_aside=pa.concat_tables([*aside, set_aside("", [])]),
+    )
+
+
+_PARTS = ("records", "raw", "summary", "phases", "config")
+FORMAT = Format("aiperf", "runs", aiperf_layout.find, read)
+
+
+def _settings(summary: Mapping[str, Any], config: Mapping[str, Any]) -> Settings:
+    if isinstance(summary.get("input_config"), dict):
+        info = summary.get("run_info")
+        return settings(summary["input_config"], info if isinstance(info, dict) else None)
+    if isinstance(config.get("cfg"), dict):
+        variation = config.get("variation")
+        values = variation.get("values") if isinstance(variation, dict) else None
+        return settings(config["cfg"], {"variation_values": values})
+    return Settings()
+
+
+def _records(
+    parts: Mapping[str, Path],
+    source: Source,
+    requests: Requests,
+    asked: Settings,
+    aside: list[pa.Table],
+) -> Parsed:
+    if "records" in parts:
+        main = parts["records"]
+        found = parse(lines(main), requests, asked)
+        if "raw" in parts:
+            fill_lost_chunks(lines(parts["raw"]), requests)
+    elif "raw" in parts:
+        main = parts["raw"]
+        found = parse_raw(lines(main), requests, asked)
+    else:
+        return Parsed()
+    aside.append(set_aside(relative(main, source.root), found.set_aside))
+    return found
+
+
+def _run(
+    source: Source,
+    requests: Requests,
+    summary: Mapping[str, Any],
+    asked: Settings,
+    manifest: Mapping[str, Any],
+    found: Parsed,
+) -> dict[str, Any]:
+    own = native(summary)
+    row: dict[str, Any] = {
+        "run_id": requests.run_id,
+        "format": "aiperf",
+        "client": "AIPerf",
+        "client_version": _text(summary.get("aiperf_version")),
+        "schema_version": _text(summary.get("schema_version")),
+        "path": relative(source.main, source.root),
+        "sha256": sha256(source.main),
+        "model": asked.model,
+        "concurrency": asked.concurrency,
+        "request_rate": asked.request_rate,
+        "isl_requested": asked.isl,
+        "osl_requested": asked.osl,
+        "streaming": asked.streaming,
+        "tokens_counted_by": {True: "server", False: "client", None: None}[asked.server_counts],
+        "complete": bool(summary)
+        and summary.get("is_complete", True) is True
+        and summary.get("was_cancelled") is not True,
+        "native": json.dumps(own) if own else None,
+    }
+    notes: list[str] = []
+    if len(requests):
+        row |= requests.counts() | {"level": "records", "clock": "epoch"}
+        row["cache_reuse"] = _cache_reuse(requests)
+        row["n_lost"] = _lost(row, asked, found, notes, bool(summary))
+        lengths = requests.median("isl"), requests.median("osl")
+        first_tokens = requests.column("first_token_ns")
+        if row["streaming"] is None and any(t is not None for t in first_tokens):
+            row["streaming"] = True
+    else:
+        row |= _summary_only(own, manifest, notes) | {"level": "summary"}
+        lengths = asked.isl, asked.osl
+    row["workload"] = workload(*lengths)
+    row["workload_from"] = "lengths" if row["workload"] else None
+    if row["concurrency"] is None and row["request_rate"] is None:
+        leaf = _LEAF.search(source.main.parent.name)
+        if leaf:
+            row["concurrency"] = int(leaf[1])
+            notes.append("the concurrency is taken from the name of the folder")
+    row["notes"] = notes + _remarks(requests, found, summary, row)
+    return row
+
+
+def _lost(
+    run: Mapping[str, Any], asked: Settings, found: Parsed, notes: list[str], ended: bool
+) -> int | None:
+    """Requests that were sent and have no record; None where the dump cannot tell.
+
+    AIPerf numbers the sessions it starts from 0, so a number that is missing below the highest
+    is a request without a record. Records set aside explain as many of them.
+    """
+    highest = max(found.sessions, default=-1)
+    missing = max(0, highest + 1 - len(found.sessions) - len(found.set_aside))
+    if missing:
+        notes.append(
+            f"at least {missing} requests were sent and have no record (their session numbers "
+            "are missing); requests sent last can be missing without a trace"
+        )
+        return missing
+    if ended and run["complete"] and asked.requests is not None:
+        return max(0, asked.requests - int(run["n_requests"]) - len(found.set_aside))
+    return None
+
+
+def _summary_only(
+    own: Mapping[str, Any], manifest: Mapping[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    n_ok, n_failed = own.get("n_ok"), own.get("n_failed")
+    out: dict[str, Any] = {"n_ok": n_ok, "n_failed": n_failed, "clock": "none"}
+    if n_ok is not None and n_failed is not None:
+        out["n_requests"] = n_ok + n_failed
+    notes.append("only the client's summary is there: nothing can be recomputed from records")
+    phases = manifest.get("phases")
+    for phase in phases if isinstance(phases, list) else []:
+        if isinstance(phase, dict) and phase.get("phase_kind") == "profiling":
+            start, end = phase.get("start_ns"), phase.get("end_ns")
+            if type(start) is int and type(end) is int and 10**18 <= start <= end < 2**63:
+                out |= {"start_ns": start, "end_ns": end, "clock": "epoch"}
+                notes.append("start and end are those of the phase, not of its requests")
+                break
+    return out
+
+
+def _cache_reuse(requests: Requests) -> bool | None:
+    cached = [tokens for tokens in requests.column("cached_tokens") if tokens is not None]
+    return any(cached) if cached else None
+
+
+def _remarks(
+    requests: Requests, found: Parsed, summary: Mapping[str, Any], run: Mapping[str, Any]
+) -> list[str]:
+    notes = []
+    if not summary:
+        notes.append(
+            "no summary beside the records: the client was killed, or the file was copied alone"
+        )
+    elif not run["complete"]:
+        notes.append("the client says that the run was cancelled or is incomplete")
+    if found.usage_tokens != found.counted_tokens:
+        notes.append(
+            f"the client counted {found.counted_tokens:,} output tokens where the server "
+            f"counted {found.usage_tokens:,}"
+        )
+    if found.several_phases:
+        notes.append("several measured phases in one run are taken together")
+    if len(requests) and not run["n_requests"]:
+        notes.append("all records are of the warm-up")
+    return notes
+
+
+def _json(path: Path | None, source: Source, aside: list[pa.Table]) -> dict[str, Any]:
+    """A JSON object beside the records; damage is set aside, unless it is all there is."""
+    if path is None:
+        return {}
+    name = relative(path, source.root)
+    try:
+        value = loads(read_text(path))
+        if not isinstance(value, dict):
+            raise ValueError("another JSON value")
+    except (ValueError, DumpError) as error:
+        reason = f"expected one JSON object, found {error}; copy the file again"
+        if path == source.main:
+            raise DumpError(name, "one JSON object", str(error), "copy the file again") from None
+        aside.append(set_aside(name, [(None, "summary", reason)]))
+        return {}
+    return value
+
+
+def _refuse(source: Source, found: Parsed) -> None:
+    name = relative(source.main, source.root)
+    if not found.set_aside:
+        raise DumpError(name, "AIPerf records", "none", "export the run again")
+    line, _, reason = found.set_aside[0]
+    count = len(found.set_aside)
+    raise DumpError(
+        name,
+        "AIPerf records",
+        f"{count} lines of which none can be used, the first: {reason}",
+        "copy the file again",
+        line=line,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,174 @@
+"""Finds the dumps of a file or tree and reads them all into canonical tables.
+
+Every file ends in one of three places: it belongs to a dump, it is a known companion of dumps,
+or it is refused with a reason. Dumps that cannot be used are refused too; no error stops the
+reading of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from servebook.errors import DumpError
+from servebook.read.files import sha256, walk
+from servebook.read.registry import FORMATS
+from servebook.read.source import File, Source, relative
+from servebook.tables import Tables, table
+
+__all__ = ["Discovery", "discover", "read_source", "read_tree"]
+
+#: Files that clients write beside their dumps, and papers that people keep there.
+_COMPANIONS = re.compile(
+    r"""inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
+      | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
+      | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
+      | summary\.(?:json|csv) | campaign\.ya?ml | readme.* | license.* | .*\.(?:md|log|ya?ml|sh
+      |py|png|svg|pdf|html|out|err)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_COMPANION_FOLDERS = {"phases", "aggregate", "sweep_aggregate", "logs"}
+_UNKNOWN = (
+    "not a dump that Servebook knows; docs/formats.md lists those it reads, "
+    'and a name that begins with "_" keeps a file out'
+)
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The dumps of a tree, the files beside them, and what was refused and why."""
+
+    root: Path
+    sources: tuple[Source, ...]
+    companions: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def discover(path: Path) -> Discovery:
+    """All dumps at or below ``path``; raises DumpError where ``path`` does not exist.
+
+    Run sources get ``options["run_id"]``. A dump whose main file equals another's is refused as
+    its copy; the first path in sort order counts.
+    """
+    found = walk(path)
+    refused = list(found.refused)
+    companions = list(found.skipped)
+    single = len(found.files) == 1 and not found.skipped and path.is_file()
+    root = path.resolve() if not path.is_file() else path.resolve().parent
+    open_files: list[File] = []
+    for file in found.files:
+        hidden = any(part.startswith(("_", ".")) for part in Path(file.relative).parts)
+        if hidden and not single:
+            companions.append(file.relative)
+        elif not file.head:
+            reason = "an empty file" if not file.size else "a damaged gzip stream"
+            refused.append((file.relative, f"{reason}; copy it again from where it was written"))
+        else:
+            open_files.append(file)
+    sources: list[Source] = []
+    kinds: dict[str, str] = {}
+    for form in FORMATS:
+        claimed = form.find(open_files)
+        kinds[form.name] = form.kind
+        sources += claimed
+        taken = {member for source in claimed for member in (source.main, *source.files)}
+        open_files = [file for file in open_files if file.path not in taken]
+    for file in open_files:
+        if _is_companion(file) and not single:
+            companions.append(file.relative)
+        else:
+            refused.append((file.relative, _UNKNOWN))
+    sources.sort(key=lambda source: relative(source.main, source.root))
+    sources, copies = _without_copies(sources, kinds)
+    refused += copies
+    if not sources and not refused:
+        refused.append((".", f"no dump below it; {_UNKNOWN.partition('; ')[2]}"))
+    named = _with_run_ids(sources, kinds, root, single)
+    return Discovery(root, tuple(named), tuple(sorted(companions)), tuple(sorted(refused)))
+
+
+def read_source(source: Source) -> Tables:
+    """The tables of one source; a dump that cannot be used becomes a ``refused`` row."""
+    form = next(form for form in FORMATS if form.name == source.format)
+    try:
+        return form.read(source)
+    except DumpError as error:
+        name = relative(source.main, source.root)
+        line = "" if error.line is None else f"line {error.line}: "
+        return Tables(refused=table("refused", [{"path": name, "reason": line + error.reason}]))
+
+
+def read_tree(path: Path, progress: Callable[[int, int], None] | None = None) -> Tables:
+    """The tables of all dumps at or below ``path``, runs and samples in path order.
+
+    ``progress`` is called with (sources read, sources). Raises DumpError where ``path`` does
+    not exist.
+    """
+    found = discover(path)
+    parts = [_refusals(found)]
+    for done, source in enumerate(found.sources, start=1):
+        parts.append(read_source(source))
+        if progress is not None:
+            progress(done, len(found.sources))
+    return Tables.concat(parts)
+
+
+def _refusals(found: Discovery) -> Tables:
+    return Tables(
+        refused=table("refused", [{"path": p, "reason": reason} for p, reason in found.refused])
+    )
+
+
+def _is_companion(file: File) -> bool:
+    folders = set(Path(file.relative).parent.parts)
+    name = file.path.name.removesuffix(".gz")
+    return bool(_COMPANION_FOLDERS & folders) or bool(_COMPANIONS.fullmatch(name))
+
+
+def _without_copies(
+    sources: list[Source], kinds: dict[str, str]
+) -> tuple[list[Source], list[tuple[str, str]]]:
+    sizes = Counter(source.main.stat().st_size for source in sources)
+    first: dict[str, str] = {}
+    kept: list[Source] = []
+    copies: list[tuple[str, str]] = []
+    for source in sources:
+        if kinds[source.format] == "runs" and sizes[source.main.stat().st_size] > 1:
+            name = relative(source.main, source.root)
+            original = first.setdefault(sha256(source.main), name)
+            if original != name:
+                copies.append((name, f"a copy of {original}, which is read already"))
+                continue
+        kept.append(source)
+    return kept, copies
+
+
+def _with_run_ids(
+    sources: list[Source], kinds: dict[str, str], root: Path, single: bool
+) -> Iterator[Source]:
+    runs = [source for source in sources if kinds[source.format] == "runs"]
+    per_folder = Counter(source.main.parent for source in runs)
+    used: dict[str, int] = defaultdict(int)
+    for source in sources:
+        if kinds[source.format] != "runs":
+            yield source
+            continue
+        folder = source.main.parent
+        own_name = per_folder[folder] > 1 or single or (folder == root and len(runs) > 1)
+        run_id = relative(_bare(source.main) if own_name else folder, root)
+        if run_id == ".":
+            run_id = relative(root, root.parent) if root != root.parent else "run"
+        used[run_id] += 1
+        if used[run_id] > 1:
+            run_id = relative(source.main, root)
+        yield replace(source, options={**source.options, "run_id": run_id})
+
+
+def _bare(path: Path) -> Path:
+    name = path.name
+    for suffix in (".gz", ".jsonl", ".json"):
+        name = name.removesuffix(suffix)
+    return path.with_name(name or path.name)

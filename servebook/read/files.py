@@ -1,0 +1,244 @@
+"""Files as readers want them: found in a stable order, unpacked, split into lines.
+
+Nothing here knows a dump format. A file that cannot be opened, a link that leaves the tree and a
+name that is not UTF-8 are all ordinary cases, told in words and never raised as Python errors.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import orjson
+
+from servebook.errors import DumpError
+from servebook.read.source import File, relative
+
+__all__ = [
+    "HEAD_BYTES",
+    "Survey",
+    "lines",
+    "loads",
+    "open_bytes",
+    "printable",
+    "read_text",
+    "sha256",
+    "survey",
+    "walk",
+]
+
+HEAD_BYTES = 65_536
+#: A longer line is cut there: no dump format writes one, and reading it whole could fill memory.
+MAX_LINE_BYTES = 256 * 1024 * 1024
+
+_GZIP = b"\x1f\x8b"
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+)
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a walk found: files that can be read, links that are left alone, and refusals."""
+
+    files: list[File] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The content of ``path`` as UTF-8 bytes: gzip unpacked by its magic bytes, UTF-16 recoded.
+
+    Raises OSError where the file cannot be opened, and EOFError, zlib.error or
+    gzip.BadGzipFile while reading a gzip stream that is cut short or damaged.
+    """
+    stream: BinaryIO = path.open("rb")
+    start = stream.read(4)
+    stream.seek(0)
+    if start.startswith(_GZIP):
+        stream = cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+        start = stream.read(4)
+        stream.seek(0)
+    for bom, encoding in _BOMS:
+        if start.startswith(bom):
+            if encoding == "utf-8-sig":
+                stream.seek(len(bom))
+                return stream
+            with stream:
+                text = stream.read().decode(encoding, "replace")
+            return io.BytesIO(text.removeprefix("\ufeff").encode())
+    return stream
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of ``path``, numbered from 1, each without its line end.
+
+    Raises DumpError where the file cannot be opened, and after the last whole line of a gzip
+    stream that is cut short.
+    """
+    number = 0
+    try:
+        with open_bytes(path) as stream:
+            while line := stream.readline(MAX_LINE_BYTES):
+                number += 1
+                yield number, line.rstrip(b"\r\n")
+                while not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
+                    line = stream.readline(MAX_LINE_BYTES)
+    except _DAMAGED:
+        raise _damaged(path, number + 1) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def read_text(path: Path) -> str:
+    """The whole content of ``path`` as text; bytes that are not UTF-8 become U+FFFD.
+
+    Raises DumpError where the file cannot be opened or its gzip stream is cut short.
+    """
+    try:
+        with open_bytes(path) as stream:
+            return stream.read().decode("utf-8", "replace")
+    except _DAMAGED:
+        raise _damaged(path, None) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def loads(data: bytes | str) -> Any:
+    """One JSON value; raises ValueError, whose text says what is wrong and quotes nothing."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        column = error.pos
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError(f"no valid JSON (at byte {column})") from None
+    raise ValueError("NaN, Infinity or a number out of range, which JSON does not have")
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of the file as it lies on disk (what ``sha256sum`` prints)."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def printable(text: str) -> str:
+    """``text`` without control characters, so that a name cannot steer a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def survey(path: Path) -> list[File]:
+    """The readable regular files at or below ``path``, sorted by their relative path."""
+    return walk(path).files
+
+
+def walk(path: Path) -> Survey:
+    """All files at or below ``path``, with those that cannot be used and why.
+
+    Links to folders are not followed; a link to a file inside the tree is skipped (its target is
+    read anyway), one that leaves the tree is refused. Raises DumpError where ``path`` does not
+    exist or cannot be read.
+    """
+    try:
+        top = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise DumpError(
+            printable(os.fsencode(path).decode("utf-8", "backslashreplace")),
+            "a file or folder",
+            "nothing there",
+            "check the path",
+        ) from None
+    found = Survey()
+    if not top.is_dir():
+        _take(found, top, top.parent, top.parent)
+        return found
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda e: os.fsencode(e.name))
+        except OSError as error:
+            _refuse(found, folder, top, f"a folder that cannot be opened: {error.strerror}")
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            else:
+                _take(found, Path(entry.path), top, top)
+    found.files.sort(key=lambda file: os.fsencode(file.path))
+    found.skipped.sort()
+    found.refused.sort()
+    return found
+
+
+def _take(found: Survey, path: Path, root: Path, inside: Path) -> None:
+    try:
+        if path.is_symlink():
+            target = path.resolve(strict=True)
+            if target.is_relative_to(inside):
+                found.skipped.append(relative(path, root))
+            else:
+                _refuse(found, path, root, "a link out of the inspected folder; copy its target in")
+            return
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            _refuse(found, path, root, "neither a file nor a folder")
+            return
+        try:
+            with open_bytes(path) as stream:
+                head = stream.read(HEAD_BYTES)
+        except _DAMAGED:
+            head = _salvage(path)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "a link that leads nowhere"
+        _refuse(found, path, root, f"cannot be opened: {reason}; check its permissions")
+        return
+    found.files.append(File(root=root, path=path, head=head, size=status.st_size))
+
+
+def _salvage(path: Path) -> bytes:
+    """What can be unpacked of a gzip stream that is cut within its first bytes."""
+    with path.open("rb") as stream:
+        packed = stream.read(HEAD_BYTES)
+    try:
+        return zlib.decompressobj(wbits=31).decompress(packed, HEAD_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _refuse(found: Survey, path: Path, root: Path, reason: str) -> None:
+    found.refused.append((relative(path, root), reason))
+
+
+def _damaged(path: Path, line: int | None) -> DumpError:
+    return DumpError(
+        path.name,
+        "a whole gzip stream",
+        "one that is cut short or damaged",
+        "copy the file again",
+        line=line,
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> DumpError:
+    return DumpError(
+        path.name,
+        "a readable file",
+        error.strerror or type(error).__name__,
+        "check its permissions",
+    )

@@ -1,0 +1,149 @@
+"""Collects the requests and gaps of one run, and counts what they add up to.
+
+Readers hand over one request at a time; the tables are built once, column by column, with the
+gaps as one array per request (never one Python object per gap).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from servebook.tables import SCHEMAS, empty, table
+
+__all__ = ["Requests", "set_aside", "workload"]
+
+Ints = npt.NDArray[np.int64]
+
+_COLUMNS = [name for name in SCHEMAS["requests"].names if name != "run_id"]
+
+
+class Requests:
+    """The requests of one run in file order; ``add`` them, then take the tables and counts."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        self._gap_ns: list[Ints] = []
+        self._gap_start: list[int] = []
+        self._gap_owner: list[str] = []
+        self._gaps_profiling = 0
+
+    def __len__(self) -> int:
+        return len(self._columns["request_id"])
+
+    def add(self, gap_ns: Ints | None = None, gap_start_ns: int | None = None, **row: Any) -> None:
+        """Add one request: columns of ``requests`` by name; its gaps begin at ``gap_start_ns``.
+
+        Without ``gap_start_ns`` the gaps keep their lengths and have no end times.
+        """
+        for name, values in self._columns.items():
+            values.append(row.get(name))
+        if gap_ns is not None and len(gap_ns):
+            self._gap_ns.append(gap_ns)
+            self._gap_start.append(-1 if gap_start_ns is None else gap_start_ns)
+            self._gap_owner.append(row["request_id"])
+            self._gaps_profiling += len(gap_ns) if row.get("phase") == "profiling" else 0
+
+    def late_chunks(self, index: int, ttft_ns: int, gap_ns: Ints) -> None:
+        """Give a request of a failed stream the chunks that another file kept of it."""
+        start = self._columns["start_ns"][index]
+        first = self._columns["first_token_ns"][index] = start + ttft_ns
+        if len(gap_ns):
+            self._gap_ns.append(gap_ns)
+            self._gap_start.append(first)
+            self._gap_owner.append(self._columns["request_id"][index])
+            profiling = self._columns["phase"][index] == "profiling"
+            self._gaps_profiling += len(gap_ns) if profiling else 0
+
+    def column(self, name: str) -> list[Any]:
+        """One column of the requests added so far, in file order."""
+        return self._columns[name]
+
+    def requests(self) -> pa.Table:
+        """Table ``requests``."""
+        return table("requests", {"run_id": [self.run_id] * len(self), **self._columns})
+
+    def gaps(self) -> pa.Table:
+        """Table ``gaps``: every gap of every request, failed and warm-up ones included."""
+        if not self._gap_ns:
+            return empty("gaps")
+        lengths = np.array([len(gaps) for gaps in self._gap_ns])
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        gap_ns = np.concatenate(self._gap_ns)
+        first = np.cumsum(lengths) - lengths
+        index = np.arange(len(gap_ns)) - first[owner]
+        # Whole numbers: the running sum is exact, so that end times never step back.
+        total = np.cumsum(gap_ns)
+        before = (total[first] - gap_ns[first])[owner]
+        start = np.array(self._gap_start)[owner]
+        end = pa.array(start + total - before, mask=start < 0)
+        owners = pa.DictionaryArray.from_arrays(
+            pa.array(owner, pa.int32()), pa.array(self._gap_owner)
+        )
+        columns = {
+            "run_id": pa.repeat(pa.scalar(self.run_id), len(gap_ns)),
+            "request_id": owners.cast(pa.string()),
+            "index": pa.array(index, pa.int32()),
+            "end_ns": end,
+            "gap_ns": pa.array(gap_ns),
+        }
+        return table("gaps", columns)
+
+    def counts(self) -> dict[str, int | None]:
+        """Columns of ``runs`` that follow from the requests: counts, first start, last end.
+
+        ``n_gaps`` counts the gaps of profiling requests, whatever their status.
+        """
+        phase, status = self._columns["phase"], self._columns["status"]
+        profiling = [i for i, p in enumerate(phase) if p == "profiling"]
+        by_status = Counter(status[i] for i in profiling)
+        starts = [s for i in profiling if (s := self._columns["start_ns"][i]) is not None]
+        ends = [e for i in profiling if (e := self._columns["end_ns"][i]) is not None]
+        return {
+            "n_requests": len(profiling),
+            "n_ok": by_status["ok"],
+            "n_failed": by_status["failed"],
+            "n_cancelled": by_status["cancelled"],
+            "n_warmup": len(phase) - len(profiling),
+            "n_gaps": self._gaps_profiling,
+            "start_ns": min(starts, default=None),
+            "end_ns": max(ends, default=None),
+        }
+
+    def median(self, name: str) -> int | None:
+        """Median of a column over ok profiling requests; None where none has a value."""
+        values = [
+            value
+            for value, phase, status in zip(
+                self._columns[name], self._columns["phase"], self._columns["status"], strict=True
+            )
+            if value is not None and phase == "profiling" and status == "ok"
+        ]
+        return round(float(np.median(values))) if values else None
+
+
+def workload(isl: int | None, osl: int | None) -> str | None:
+    """Workload by lengths alone: prefill (one output token), decode (output dominates), mixed.
+
+    An output of one or two tokens leaves nothing to decode; an output at least four times the
+    input leaves hardly anything to prefill. None where a length is unknown.
+    """
+    if isl is None or osl is None:
+        return None
+    if osl <= 2:
+        return "prefill"
+    return "decode" if osl >= 4 * isl else "mixed"
+
+
+def set_aside(path: str, rows: Sequence[tuple[int | None, str, str]]) -> pa.Table:
+    """Table ``set_aside`` from (line, kind of record, reason)."""
+    return table(
+        "set_aside",
+        [{"path": path, "line": line, "record": kind, "reason": why} for line, kind, why in rows],
+    )

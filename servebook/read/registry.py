@@ -1,0 +1,28 @@
+"""The formats that Servebook reads, in order of priority: one line each."""
+
+from __future__ import annotations
+
+from servebook.read import (
+    aiperf,
+    csvmap,
+    iproute,
+    node_text,
+    procnetdev,
+    prometheus_api,
+    snmpwalk,
+    vllm,
+)
+from servebook.read.source import Format
+
+__all__ = ["FORMATS"]
+
+FORMATS: tuple[Format, ...] = (
+    aiperf.FORMAT,
+    vllm.FORMAT,
+    prometheus_api.FORMAT,
+    node_text.FORMAT,
+    iproute.FORMAT,
+    procnetdev.FORMAT,
+    snmpwalk.FORMAT,
+    csvmap.FORMAT,
+)

@@ -1,0 +1,166 @@
+"""Reader of ``vllm bench serve`` results.
+
+- Written by vLLM's serving benchmark: ``vllm bench serve --save-result`` and, before it,
+  ``benchmarks/benchmark_serving.py``; ``--save-detailed`` adds per-request lists,
+  ``--append-result`` puts several results into one file.
+- Specified by vLLM's source alone (``vllm/benchmarks/serve.py``); keys come and go between
+  versions, so each one is optional here.
+- It cannot tell: the client's version; the length asked for, and whether end-of-stream was
+  ignored; wall-clock times (``start_times`` are seconds of a monotonic clock, ``date`` is naive
+  local time of the end); whether output tokens are the server's count or the client's. An error
+  object inside a stream leaves no error: the request counts as completed with fewer tokens. It
+  shows only where all others share one length, as a ``short_output``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from servebook.errors import DumpError
+from servebook.read.files import read_text, sha256
+from servebook.read.records import Requests, set_aside, workload
+from servebook.read.source import File, Format, Source, relative
+from servebook.read.vllm_objects import objects
+from servebook.read.vllm_requests import LISTS, add_requests
+from servebook.read.vllm_summary import native, number, whole
+from servebook.tables import Tables, table
+
+__all__ = ["FORMAT", "find", "read"]
+
+_KEYS = (b'"num_prompts"', b'"completed"', b'"total_input_tokens"')
+#: Keys of clients that forked this one or look like it.
+_OTHERS = re.compile(rb'"(?:dataset_name|random_range_ratio|server_info|\w+_intvty\w*)"\s*:')
+
+
+def find(files: Sequence[File]) -> list[Source]:
+    """The result files among ``files``."""
+    return [
+        Source("vllm", file.root, file.path, (file.path,))
+        for file in files
+        if _is_result(file.head)
+    ]
+
+
+def _is_result(head: bytes) -> bool:
+    # An object, never a list: the sweep's summary.json is a list of these.
+    return (
+        head.lstrip()[:1] == b"{"
+        and all(key in head for key in _KEYS)
+        and not _OTHERS.search(head[:8192])
+    )
+
+
+def read(source: Source) -> Tables:
+    """The tables of all results in one file; raises DumpError where it holds none."""
+    path = relative(source.main, source.root)
+    digest = sha256(source.main)
+    base = str(source.options.get("run_id", source.main.stem))
+    parts: list[Tables] = []
+    aside: list[tuple[int | None, str, str]] = []
+    for line, value, reason in objects(read_text(source.main)):
+        wrong = reason or _wrong(value)
+        if wrong is None:
+            run_id = base if not parts else f"{base}#{len(parts) + 1}"
+            try:
+                parts.append(_one(value, run_id, path, digest, line))
+            except ValueError as error:
+                wrong = str(error)
+        if wrong is not None:
+            aside.append((line, "result", f"expected one result object, found {wrong}"))
+    if not parts:
+        first, _, reason = aside[0] if aside else (None, "", "nothing")
+        found = reason.removeprefix("expected one result object, found ")
+        raise DumpError(path, "a vLLM benchmark result", found, "copy the file again", line=first)
+    return Tables.concat([*parts, Tables(set_aside=set_aside(path, aside))])
+
+
+FORMAT = Format("vllm", "runs", find, read)
+
+
+def _wrong(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return "another JSON value"
+    missing = [key.decode() for key in _KEYS if key.decode().strip('"') not in value]
+    return f"an object without {', '.join(missing)}" if missing else None
+
+
+def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: int) -> Tables:
+    requests = Requests(run_id)
+    aside: list[tuple[int | None, str, str]] = []
+    own = native(result)
+    prompts = whole(result.get("num_prompts"))
+    row: dict[str, Any] = {
+        "run_id": run_id,
+        "format": "vllm",
+        "client": "vLLM bench serve",
+        "path": path,
+        "sha256": digest,
+        "model": _model(result.get("model_id")),
+        "concurrency": whole(result.get("max_concurrency")),
+        "request_rate": number(result.get("request_rate")),
+        "complete": True,
+        "native": json.dumps(own),
+    }
+    notes: list[str] = []
+    if any(isinstance(result.get(name), list) for name in LISTS):
+        clock = add_requests(result, requests, aside, line)
+        row |= requests.counts() | {"level": "records", "clock": clock}
+        if clock == "none":
+            row |= {"start_ns": None, "end_ns": None}
+            notes.append("no start times: each request's times count from its own start")
+        recorded = len(requests) + len(aside)
+        row["n_lost"] = None if prompts is None else max(0, prompts - recorded)
+        row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
+        row["workload"] = workload(requests.median("isl"), requests.median("osl"))
+        notes += _short_outputs(requests)
+    else:
+        row |= {"level": "summary", "clock": "none"}
+        row |= {"n_ok": own.get("n_ok"), "n_failed": own.get("n_failed")}
+        row["n_requests"] = prompts
+        row["workload"] = _workload_of_totals(result, own.get("n_ok"))
+        notes.append("only the client's summary is there: nothing can be recomputed from records")
+    row["workload_from"] = "lengths" if row["workload"] else None
+    row["notes"] = notes
+    return Tables(
+        runs=table("runs", [row]),
+        requests=requests.requests(),
+        gaps=requests.gaps(),
+        set_aside=pa.concat_tables([set_aside(path, aside)]),
+    )
+
+
+def _short_outputs(requests: Requests) -> list[str]:
+    """Flags requests below the length that most share, and says what they may be."""
+    osl, status = requests.column("osl"), requests.column("status")
+    ok = [i for i, s in enumerate(status) if s == "ok"]
+    lengths = Counter(osl[i] for i in ok)
+    if len(lengths) < 2 or (top := max(lengths)) < 2 or lengths[top] * 2 <= len(ok):
+        return []
+    short = [i for i in ok if osl[i] < top]
+    for index in short:
+        requests.column("flags")[index] = ["short_output"]
+    note = (
+        f"{len(short)} of {len(ok)} completed requests have fewer than the {top:,} output tokens "
+        "that most share: an error inside the stream leaves just that trace, and so does a model "
+        "that stopped early; the dump does not say which"
+    )
+    return [note]
+
+
+def _workload_of_totals(result: Mapping[str, Any], n_ok: int | None) -> str | None:
+    isl, osl = whole(result.get("total_input_tokens")), whole(result.get("total_output_tokens"))
+    if not n_ok or isl is None or osl is None:
+        return None
+    return workload(round(isl / n_ok), round(osl / n_ok))
+
+
+def _model(value: Any) -> str | None:
+    if not isinstance(value, str) or not value.strip("/"):
+        return None
+    return value.rstrip("/").rpartition("/")[2] if value.startswith(("/", "~", ".")) else value

@@ -1,0 +1,141 @@
+"""The per-request lists of a vLLM result: one slot per prompt, failed ones included.
+
+Lists hold seconds where the summary holds milliseconds. A failed slot has 0.0, an empty list and
+an error text; a broken stream keeps its first token and the gaps until it broke.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servebook.read.errorkind import error_kind
+from servebook.read.records import Requests
+
+__all__ = ["LISTS", "add_requests"]
+
+#: Lists of which at least one makes a result detailed (latencies alone stand in summaries too).
+LISTS = ("ttfts", "itls", "output_lens")
+_OPTIONAL = ("input_lens", "errors", "start_times", "latencies")
+_MAX_SECONDS = 1e8
+
+
+def add_requests(
+    result: Mapping[str, Any],
+    out: Requests,
+    aside: list[tuple[int | None, str, str]],
+    line: int,
+) -> str:
+    """Adds one request per slot; returns the clock, "relative" or "none".
+
+    With ``start_times`` times are ns since the run's first start; without, ns since the
+    request's own start. The end is the first token plus the gaps, or the latency where there
+    are no gaps. Raises ValueError where the lists do not belong together.
+    """
+    lists = {n: v for n in (*LISTS, *_OPTIONAL) if isinstance(v := result.get(n), list)}
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} with {n}" for name, n in lengths.items())
+        raise ValueError(f"per-request lists of different lengths ({told})")
+    starts = _starts(lists.get("start_times"))
+    for index in range(next(iter(lengths.values()))):
+        slot = {name: values[index] for name, values in lists.items()}
+        try:
+            row, gap_ns = _slot(slot, None if starts is None else starts[index])
+        except ValueError as bad:
+            aside.append((line, f"request {index}", str(bad)))
+            continue
+        out.add(gap_ns, row["first_token_ns"], request_id=str(index), phase="profiling", **row)
+    return "none" if starts is None else "relative"
+
+
+def _starts(values: list[Any] | None) -> list[int | None] | None:
+    """Starts in ns since the first; None where the list holds no usable time."""
+    if values is None:
+        return None
+    seconds = [v if _is_number(v) and 0 <= v < 1e12 else None for v in values]
+    known = [v for v in seconds if v is not None]
+    if not known:
+        return None
+    first = min(known)
+    return [None if v is None else round((v - first) * 1e9) for v in seconds]
+
+
+def _slot(
+    slot: Mapping[str, Any], start: int | None
+) -> tuple[dict[str, Any], npt.NDArray[np.int64] | None]:
+    osl = _tokens(slot.get("output_lens"), "output_lens")
+    ttft = _seconds(slot.get("ttfts"), "ttfts")
+    latency = _seconds(slot.get("latencies"), "latencies")
+    gap_ns = _gaps(slot.get("itls"))
+    error = slot.get("errors")
+    error = error if isinstance(error, str) else ""
+    if error:
+        kind = error_kind(None, error)
+        status, kind = "failed", "stream_broken" if ttft and kind == "other" else kind
+    elif osl == 0:
+        status, kind = "failed", "stream_error"
+    else:
+        status, kind = "ok", ""
+    begin = 0 if start is None else start
+    first = begin + ttft if ttft else None
+    end: int | None = None
+    if first is not None:
+        # A reply in one chunk has its latency and no gaps.
+        end = begin + latency if gap_ns is None and latency else first + _total(gap_ns)
+    elif latency:
+        end = begin + latency
+    row: dict[str, Any] = {
+        "status": status,
+        "error_kind": kind or None,
+        "start_ns": begin,
+        "first_token_ns": first,
+        "end_ns": end,
+        "isl": _tokens(slot.get("input_lens"), "input_lens"),
+        "osl": osl if status == "ok" else None,
+        "flags": [],
+    }
+    return row, gap_ns
+
+
+def _total(gap_ns: npt.NDArray[np.int64] | None) -> int:
+    return 0 if gap_ns is None else int(gap_ns.sum())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _seconds(value: Any, name: str) -> int | None:
+    """Nanoseconds of a time in seconds; None where there is none (0.0 is none)."""
+    if value is None:
+        return None
+    if not _is_number(value) or not 0 <= value < _MAX_SECONDS:
+        raise ValueError(f"expected seconds of zero or more in '{name}', found another value")
+    return round(value * 1e9) or None
+
+
+def _tokens(value: Any, name: str) -> int | None:
+    if value is None:
+        return None
+    if not _is_number(value) or not 0 <= value < 1e9 or value != int(value):
+        raise ValueError(f"expected a token count in '{name}', found another value")
+    return int(value)
+
+
+def _gaps(value: Any) -> npt.NDArray[np.int64] | None:
+    if value is None or value == []:
+        return None
+    try:
+        gaps = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("expected a list of seconds in 'itls', found another value") from None
+    if gaps.ndim != 1 or not np.isfinite(gaps).all() or gaps.min() < 0:
+        raise ValueError("expected gaps of zero or more in 'itls', found others")
+    if gaps.max() > _MAX_SECONDS:
+        raise ValueError("expected gaps in seconds in 'itls', found longer ones")
+    return np.rint(gaps * 1e9).astype(np.int64)
