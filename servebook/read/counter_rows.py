@@ -21,6 +21,7 @@ from servebook.tables import Tables, table
 __all__ = ["Rows", "number", "whole"]
 
 _NUMBER = re.compile(r"\+?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
+_ADDRESS = re.compile(r"[\d.]+(:\d+)?|[\da-fA-F:\[\]]*:[\da-fA-F:\[\]]*|.*://.*|.*:\d+")
 _Point = tuple[int, int, int | float, int | None, int]  # series, ts_ns, value, line, stamp
 _SERIES = ("device", "interface", "metric", "scope", "index", "direction")
 _MEANING = ("kind", "bits", "window_s", "smoothing")
@@ -75,6 +76,7 @@ class Rows:
         self._aside: list[dict[str, Any]] = []
         self._grouped: dict[tuple[str, str, str], list[Any]] = {}
         self._torn: dict[str, int] = {}
+        self._aliases: dict[str, str] = {}
         self.renamed: dict[str, str] = {}  # interface names that became known later
 
     def where(self, path: Path | None = None) -> str:
@@ -128,6 +130,12 @@ class Rows:
     def torn(self, line: int, path: Path | None = None) -> None:
         """The file ends inside this line, so its numbers may have lost their last digits."""
         self._torn[self.where(path)] = line
+
+    def alias(self, device: str) -> str:
+        """The device's name, or "device N" for an address or URL, which may not enter a table."""
+        if not _ADDRESS.fullmatch(device):
+            return device
+        return self._aliases.setdefault(device, f"device {len(self._aliases) + 1}")
 
     def __len__(self) -> int:
         return len(self._points)

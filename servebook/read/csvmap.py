@@ -16,6 +16,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, number, whole
@@ -129,8 +130,7 @@ def _places(rows: Rows, header: Sequence[str], line: int) -> dict[str, int]:
     """Our column name -> place in the file; the manifest's map wins over equal names."""
     there = {name: place for place, name in enumerate(header)}
     names = {name.lower(): place for name, place in there.items()}
-    mapping = rows.source.options.get("columns") or {}
-    assert isinstance(mapping, Mapping)
+    mapping = cast("Mapping[str, str]", rows.source.options.get("columns") or {})
     for ours, theirs in mapping.items():
         if theirs not in there:
             raise DumpError(
@@ -156,7 +156,9 @@ def _places(rows: Rows, header: Sequence[str], line: int) -> dict[str, int]:
 def _time(
     rows: Rows, names: Mapping[str, int], line: int
 ) -> Callable[[Sequence[str]], tuple[int, int]]:
-    name = next((name for name in _TIMES if name in names), None)
+    mapped = rows.source.options.get("columns") or {}
+    order = sorted(_TIMES, key=lambda name: name not in cast("Mapping[str, str]", mapped))
+    name = next((name for name in order if name in names), None)
     if name is None:
         raise DumpError(
             rows.where(),
@@ -226,7 +228,7 @@ def _row(
     line: int,
 ) -> None:
     option = rows.source.options.get("interface")
-    device = fields[names["device"]].strip() if "device" in names else _DEVICE
+    device = rows.alias(fields[names["device"]].strip()) if "device" in names else _DEVICE
     if "interface" in names:
         interface = fields[names["interface"]].strip()
     else:
