@@ -32,7 +32,6 @@ __all__ = [
     "enable",
     "finish",
     "looks",
-    "shapes",
 ]
 
 WIDTH = 640  # px of the whole chart, labels and axes included
@@ -137,15 +136,6 @@ def colours(field: str, pairs: Sequence[tuple[str, str]], *, channel: str = "col
     )
 
 
-def shapes(field: str, pairs: Sequence[tuple[str, str]]) -> alt.Shape:
-    """An Altair shape channel that maps the values of ``field`` to fixed symbols, no legend."""
-    return alt.Shape(
-        f"{field}:N",
-        scale=alt.Scale(domain=[p[0] for p in pairs], range=[p[1] for p in pairs]),
-        legend=None,
-    )
-
-
 def finish(chart: Any, *, height: int | None = None, width: int | None = WIDTH) -> Any:
     """The chart at the page's width, axes and labels inside it.
 
@@ -186,7 +176,8 @@ def _config() -> Any:
         "customFormatTypes": False,
         "view": {"stroke": None, "continuousWidth": WIDTH, "continuousHeight": HEIGHT},
         "axis": axis,
-        "axisX": {"grid": False, "labelFlush": False},
+        # From the left: a long title on a narrow plot then runs to the right, not out at both ends.
+        "axisX": {"grid": False, "labelFlush": False, "titleAnchor": "start"},
         "axisY": {"grid": True, "domain": False, "ticks": False},
         "legend": {"labelFont": FONT, "titleFont": FONT, "labelFontSize": SMALL},
         "header": {

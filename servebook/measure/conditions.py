@@ -1,0 +1,161 @@
+"""Runs of one condition as one row: what is comparable, its middle and its range over repeats.
+
+A condition is (configuration, client, workload, lengths, concurrency). Runs of different clients
+or lengths are never one condition, because their definitions and loads differ. Middles are
+medians over the repeats; with one run there is no range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.metrics import METRICS, VALUES
+
+__all__ = [
+    "FAILED_LIMIT",
+    "SAME_LENGTH",
+    "SERIES",
+    "comparable",
+    "conditions",
+    "factors",
+    "left_out",
+]
+
+_VALUE_NAMES = tuple(metric.name for metric in VALUES)
+
+#: A run in which more than this share of requests failed did other work than its condition says.
+FAILED_LIMIT = 0.01
+
+SERIES = ("configuration", "client", "workload", "isl", "osl")
+
+
+#: Mean lengths within this ratio are one length where the dumps do not say what was asked for.
+SAME_LENGTH = 1.1
+
+
+def _lengths(runs: pd.DataFrame, name: str) -> pd.Series[float]:
+    """The length asked for; else the median of the means that lie close to one another.
+
+    Close within one configuration, client and workload: sampled lengths differ from run to run.
+    """
+    out = runs[f"{name}_requested"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    length = pd.Series(out, index=runs.index)
+    unknown = runs[length.isna() & runs[f"{name}_mean"].notna()]
+    for _, part in unknown.groupby(["configuration", "client", "workload"], sort=True):
+        means = part[f"{name}_mean"].sort_values(kind="stable")
+        cluster = (means > SAME_LENGTH * means.shift()).cumsum()
+        for _, close in means.groupby(cluster):
+            length.loc[close.index] = float(round(close.median()))
+    return length
+
+
+def left_out(metrics: pd.DataFrame) -> pd.DataFrame:
+    """The runs that no comparison uses, with the first reason that holds: run_id, reason."""
+    rows = []
+    for run in metrics.to_dict("records"):
+        reason = ""
+        bad = (run["n_failed"] or 0) / run["n_requests"] if run["n_requests"] else 0.0
+        if pd.isna(run["configuration"]):
+            reason = "the manifest gives it no configuration"
+        elif run["level"] != "records":
+            reason = "a summary without records: nothing to recompute"
+        elif not run["n_ok"] > 0:
+            reason = "no request succeeded"
+        elif bad > FAILED_LIMIT:
+            reason = f"{run['n_failed']:.0f} of {run['n_requests']:.0f} requests failed"
+        elif pd.isna(run["concurrency"]):
+            reason = "open loop: no set concurrency"
+        if reason:
+            rows.append({"run_id": run["run_id"], "reason": reason})
+    return pd.DataFrame(rows, columns=["run_id", "reason"])
+
+
+def comparable(metrics: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``run_metrics`` that comparisons use, with isl, osl and the key ``series``.
+
+    isl and osl are the lengths asked for, else the rounded means (see ``SAME_LENGTH``). Sorted by
+    series, concurrency, run_id.
+    """
+    kept = metrics[~metrics["run_id"].isin(left_out(metrics)["run_id"])].copy()
+    kept["workload"] = kept["workload"].fillna("other")
+    kept["client"] = kept["client"].fillna("unknown client")
+    for name in ("isl", "osl"):
+        kept[name] = _lengths(kept, name)
+    kept["series"] = [
+        " | ".join(str(value) for value in key)
+        for key in zip(*(kept[name] for name in SERIES), strict=True)
+    ]
+    return kept.sort_values(["series", "concurrency", "run_id"], kind="stable", ignore_index=True)
+
+
+def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> pd.DataFrame:
+    """One row per condition, sorted by series and concurrency.
+
+    Columns: series, those of ``SERIES``, concurrency (int), n_runs, runs (tuple of run_id), n_ok
+    and n_gaps (sums over the runs), and for each metric its median over the runs as ``m``, its
+    range as ``m_low`` and ``m_high`` (NaN with one run). Metrics that ``metrics`` does not have
+    are left out.
+    """
+    kept = comparable(metrics)
+    values = [name for name in values if name in kept]
+    rows: list[dict[str, Any]] = []
+    for _, part in kept.groupby(["series", "concurrency"], sort=True):
+        row: dict[str, Any] = {k: part[k].iloc[0] for k in ("series", *SERIES)}
+        row |= {
+            "concurrency": int(part["concurrency"].iloc[0]),
+            "n_runs": len(part),
+            "runs": tuple(part["run_id"]),
+            "n_ok": part["n_ok"].sum(),
+            "n_gaps": part["n_gaps"].sum(),
+        }
+        for name in values:
+            known = part[name].dropna()
+            row[name] = known.median() if len(known) else np.nan
+            several = len(known) > 1
+            row[f"{name}_low"] = known.min() if several else np.nan
+            row[f"{name}_high"] = known.max() if several else np.nan
+        rows.append(row)
+    columns = ["series", *SERIES, "concurrency", "n_runs", "runs", "n_ok", "n_gaps"]
+    columns += [f"{name}{end}" for name in values for end in ("", "_low", "_high")]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def factors(by_condition: pd.DataFrame, metric: str, baseline: str, candidate: str) -> pd.DataFrame:
+    """How many times better the baseline is, for each condition that both configurations ran.
+
+    Same client, workload, lengths and concurrency only. Columns: client, workload, isl, osl,
+    concurrency, baseline, candidate (values), factor (above 1: the baseline is better in the
+    metric's direction), factor_low, factor_high (extremes over the repeats; NaN where neither side
+    has repeats), n_baseline, n_candidate (runs), runs.
+    """
+    on = ["client", "workload", "isl", "osl", "concurrency"]
+    columns = [metric, f"{metric}_low", f"{metric}_high", "n_runs", "runs"]
+    sides = [
+        by_condition[by_condition["configuration"] == name][[*on, *columns]]
+        for name in (baseline, candidate)
+    ]
+    both = sides[0].merge(sides[1], on=on, suffixes=("_b", "_c"), validate="1:1")
+    both = both.dropna(subset=[f"{metric}_b", f"{metric}_c"])
+    higher = METRICS[metric].better != "lower"
+    top, bottom = ("b", "c") if higher else ("c", "b")
+
+    def end(side: str, which: str) -> pd.Series[float]:
+        return both[f"{metric}_{which}_{side}"].fillna(both[f"{metric}_{side}"])
+
+    repeats = (both["n_runs_b"] > 1) | (both["n_runs_c"] > 1)
+    runs = [(*b, *c) for b, c in zip(both["runs_b"], both["runs_c"], strict=True)]
+    out = both[on].assign(
+        baseline=both[f"{metric}_b"],
+        candidate=both[f"{metric}_c"],
+        factor=both[f"{metric}_{top}"] / both[f"{metric}_{bottom}"],
+        factor_low=(end(top, "low") / end(bottom, "high")).where(repeats),
+        factor_high=(end(top, "high") / end(bottom, "low")).where(repeats),
+        n_baseline=both["n_runs_b"],
+        n_candidate=both["n_runs_c"],
+        runs=pd.Series(runs, index=both.index, dtype=object),
+    )
+    return out.sort_values(on, kind="stable", ignore_index=True)

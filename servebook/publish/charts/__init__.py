@@ -1,0 +1,1 @@
+"""Charts: one module per kind of picture; tidy table in, Altair chart out, nothing measured."""

@@ -1,0 +1,89 @@
+"""Relative differences around 0: dots per row, by definition, unexplained or in agreement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+
+__all__ = ["VERDICTS", "around_zero"]
+
+# verdict: (colour, text colour, marker)
+VERDICTS = {
+    "agrees": ("#0072B2", "#005D91", "circle"),
+    "differs by definition": ("#8a8a8a", "#595959", "diamond"),
+    "unexplained": ("#D55E00", "#A34800", "triangle-up"),
+}
+ROW_PX = 26
+
+
+def around_zero(
+    dots: pd.DataFrame, x_title: str, *, band: float | None = None, band_text: str = ""
+) -> Any:
+    """Dots per row on a symmetric log axis around 0.
+
+    Args:
+        dots: row (in the order to draw), deviation (fraction), verdict (a key of ``VERDICTS``),
+            tip.
+        x_title: what is compared with what.
+        band: half-width (fraction) of the shaded band of agreement.
+        band_text: what the band is.
+
+    """
+    order = list(dict.fromkeys(dots["row"]))
+    styled = dots.assign(
+        colour=[VERDICTS[v][0] for v in dots["verdict"]],
+        shape=[VERDICTS[v][2] for v in dots["verdict"]],
+    )
+    constant = band if band else 0.001
+    reach = max(float(dots["deviation"].abs().max()), 10 * constant) * 1.15
+    marks = [0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
+    ticks = [m for m in marks if constant <= m <= reach]
+    x = alt.X(
+        "deviation:Q",
+        title=x_title,
+        scale=alt.Scale(type="symlog", constant=constant, domain=[-reach, reach], nice=False),
+        axis=alt.Axis(
+            values=[-t for t in reversed(ticks)] + [0] + ticks,
+            labelExpr="(datum.value > 0 ? '+' : '') + format(datum.value * 100, '~g') + ' %'",
+            labelOverlap=True,
+            grid=True,
+        ),
+    )
+    y = alt.Y(
+        "row:N",
+        sort=order,
+        title=None,
+        scale=alt.Scale(domain=order),
+        axis=alt.Axis(grid=False, labelLimit=230),
+    )
+    layers: list[Any] = []
+    if band:
+        frame = pd.DataFrame([{"low": -band, "high": band, "text": band_text}])
+        layers.append(
+            alt.Chart(frame)
+            .mark_rect(color="#DCEBF5")
+            .encode(x=alt.X("low:Q"), x2="high:Q", tooltip=[alt.Tooltip("text:N", title="band")])
+        )
+    layers += [
+        alt.Chart(pd.DataFrame([{"zero": 0.0}]))
+        .mark_rule(color=theme.INK)
+        .encode(x=alt.X("zero:Q")),
+        alt.Chart(styled)
+        .mark_point(size=60, opacity=0.75)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("colour:N", scale=None),
+            shape=alt.Shape("shape:N", scale=None),
+            tooltip=[
+                alt.Tooltip("row:N", title="metric"),
+                alt.Tooltip("tip:N", title="values"),
+                alt.Tooltip("verdict:N"),
+            ],
+        ),
+    ]
+    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 55)

@@ -1,0 +1,117 @@
+"""How often something happens over concurrency, against the share that a percentile can see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+from servebook.publish.charts.layout import (
+    LINE_PX,
+    counts_axis,
+    label_positions,
+    log_range,
+    log_scale,
+    log_ticks,
+)
+
+__all__ = ["against_one_percent"]
+
+
+def against_one_percent(
+    points: pd.DataFrame,
+    y_title: str,
+    *,
+    expected: pd.DataFrame | None = None,
+    height: int = theme.HEIGHT,
+) -> Any:
+    """Frequencies over concurrency, log-log, above and below the 1 % line.
+
+    Args:
+        points: series, label, concurrency, share (above 0), low, high (NaN where no repeats),
+            text (words beside the point), colour, ink, shape.
+        y_title: title of the share axis.
+        expected: series, concurrency, share: what a formula expects, as a dashed grey line.
+        height: of the picture in px.
+
+    """
+    x_range, x_ticks = counts_axis(list(points["concurrency"]))
+    shares = list(points["share"]) + list(points["low"].dropna()) + list(points["high"].dropna())
+    if expected is not None:
+        shares += [s for s in expected["share"] if s > 0]
+    y_range = log_range([*shares, 0.005, 0.02], 0.1, 0.12)
+    y_range = (y_range[0], min(y_range[1], 1.3))
+    x = alt.X(
+        "concurrency:Q",
+        title="requests in flight (set concurrency, log)",
+        scale=log_scale(x_range, 2),
+        axis=alt.Axis(values=x_ticks, format="~g", labelOverlap=False),
+    )
+    y = alt.Y(
+        "share:Q",
+        title=y_title,
+        scale=log_scale(y_range),
+        axis=alt.Axis(
+            values=log_ticks(y_range), labelExpr="format(datum.value * 100, '~g') + ' %'"
+        ),
+    )
+    line = alt.Chart(
+        pd.DataFrame([{"share": 0.01, "bottom": y_range[0], "text": "below 1 % p99 sees none"}])
+    )
+    colour = alt.Color("colour:N", scale=None)
+    layers: list[Any] = [
+        line.mark_rect(color="#f1f1f1").encode(y=y, y2="bottom:Q"),
+        line.mark_rule(color=theme.INK, strokeWidth=1).encode(y=y),
+        line.mark_text(
+            align="right", baseline="top", dx=-6, dy=6, color=theme.MUTED, fontStyle="italic"
+        ).encode(x=alt.value("width"), y=y, text="text:N"),
+    ]
+    if expected is not None and len(expected):
+        layers.append(
+            alt.Chart(expected[expected["share"] > 0])
+            .mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=theme.CONTEXT)
+            .encode(x=x, y=y, detail="series:N", order="concurrency:Q")
+        )
+    base = alt.Chart(points).encode(x=x, y=y)
+    ranges = points.dropna(subset=["low", "high"])
+    ranges = ranges[(ranges["low"] < ranges["high"]) & (ranges["low"] > 0)]
+    layers.append(
+        base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
+            color=colour, detail="series:N", order="concurrency:Q"
+        )
+    )
+    if len(ranges):
+        layers.append(
+            alt.Chart(ranges)
+            .mark_rule(strokeWidth=7, opacity=0.35)
+            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+        )
+    texts = list(points["text"])
+    # Beside and a little below the point, where a rising line does not run.
+    placed = points.assign(
+        label_y=label_positions(
+            [max(s / 1.12, y_range[0]) for s in points["share"]], texts, y_range, height - 50
+        )
+    )
+    layers += [
+        base.mark_point(size=90).encode(
+            color=colour,
+            shape=alt.Shape("shape:N", scale=None),
+            tooltip=[
+                alt.Tooltip("label:N", title="series"),
+                alt.Tooltip("concurrency:Q", title="requests in flight"),
+                alt.Tooltip("text:N", title="tail"),
+            ],
+        ),
+        alt.Chart(placed)
+        .mark_text(align="left", baseline="middle", dx=9, lineHeight=LINE_PX, fontSize=theme.SMALL)
+        .encode(
+            x=x,
+            y=alt.Y("label_y:Q"),
+            text="text:N",
+            color=alt.Color("ink:N", scale=None),
+        ),
+    ]
+    return theme.finish(alt.layer(*layers), height=height)

@@ -1,0 +1,145 @@
+"""Lines over concurrency on log axes, labelled at their ends; factors and limits drawn in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+from servebook.publish.charts.layout import (
+    LINE_PX,
+    counts_axis,
+    label_positions,
+    log_range,
+    log_scale,
+    log_ticks,
+)
+
+__all__ = ["DASHES", "over_concurrency"]
+
+DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])  # by client or lengths, within one configuration
+
+
+def over_concurrency(
+    points: pd.DataFrame,
+    y_title: str,
+    *,
+    pairs: pd.DataFrame | None = None,
+    remarks: pd.DataFrame | None = None,
+    limits: pd.DataFrame | None = None,
+    x_title: str = "requests in flight (set concurrency, log)",
+    y_format: str = "~s",
+    height: int = theme.HEIGHT,
+) -> Any:
+    """One line per series over concurrency, both axes log.
+
+    Args:
+        points: concurrency, value, low, high (NaN where no repeats), series (key), label (text at
+            the line's end, may hold line breaks), colour, ink, shape, dash (index into ``DASHES``),
+            tip (text of the value).
+        y_title: the axis title with the unit.
+        pairs: concurrency, low, high, middle, text: a dotted rule between two series with their
+            factor beside it.
+        remarks: concurrency, value, text: short words at a point ("peak").
+        limits: concurrency, text: vertical rules (slot limits).
+        x_title: the title of the x axis.
+        y_format: d3 format of the y ticks.
+        height: of the picture in px.
+
+    """
+    points = points.sort_values(["series", "concurrency"], kind="stable", ignore_index=True)
+    x_values = [*points["concurrency"], *([] if limits is None else limits["concurrency"])]
+    x_range, x_ticks = counts_axis(x_values)
+    y_values = pd.concat([points["value"], points["low"], points["high"]]).dropna()
+    y_range = log_range(list(y_values), below=0.12, above=0.16)
+    y_ticks = log_ticks(y_range)
+    x = alt.X(
+        "concurrency:Q",
+        title=x_title,
+        scale=log_scale(x_range, 2),
+        axis=alt.Axis(values=x_ticks, format="~g", labelOverlap=False),
+    )
+    y = alt.Y(
+        "value:Q",
+        title=y_title,
+        scale=log_scale(y_range),
+        axis=alt.Axis(values=y_ticks, format=y_format),
+    )
+    looks = points.drop_duplicates("series")
+    colour = alt.Color("colour:N", scale=None)
+    shape = alt.Shape("shape:N", scale=None)
+    dash = alt.StrokeDash(
+        "series:N",
+        scale=alt.Scale(
+            domain=list(looks["series"]),
+            range=[list(DASHES[int(d) % len(DASHES)]) for d in looks["dash"]],
+        ),
+        legend=None,
+    )
+    tooltip = [
+        alt.Tooltip("label:N", title="series"),
+        alt.Tooltip("concurrency:Q", title="requests in flight"),
+        alt.Tooltip("tip:N", title=y_title),
+    ]
+    base = alt.Chart(points).encode(x=x, y=y)
+    layers: list[Any] = []
+    if limits is not None and len(limits):
+        layers += _limits(limits, x, y_range)
+    if pairs is not None and len(pairs):
+        layers += _pairs(pairs, x)
+    layers.append(
+        base.mark_line().encode(
+            color=colour, strokeDash=dash, detail="series:N", order="concurrency:Q"
+        )
+    )
+    ranges = points.dropna(subset=["low", "high"])
+    ranges = ranges[ranges["low"] < ranges["high"]]
+    if len(ranges):
+        layers.append(
+            alt.Chart(ranges)
+            .mark_rule(strokeWidth=7, opacity=0.35, strokeCap="butt")
+            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+        )
+    layers.append(base.mark_point(size=85).encode(color=colour, shape=shape, tooltip=tooltip))
+    if remarks is not None and len(remarks):
+        layers.append(
+            alt.Chart(remarks)
+            .mark_text(dy=-13, fontStyle="italic", color=theme.MUTED, fontSize=theme.SMALL)
+            .encode(x=x, y=y, text="text:N")
+        )
+    ends = points.drop_duplicates("series", keep="last")
+    ends = ends.assign(
+        label_y=label_positions(list(ends["value"]), list(ends["label"]), y_range, height - 50)
+    )
+    layers.append(
+        alt.Chart(ends)
+        .mark_text(align="left", dx=9, baseline="middle", fontSize=theme.SMALL, lineHeight=LINE_PX)
+        .encode(x=x, y=alt.Y("label_y:Q"), text="label:N", color=alt.Color("ink:N", scale=None))
+    )
+    return theme.finish(alt.layer(*layers), height=height)
+
+
+def _pairs(pairs: pd.DataFrame, x: alt.X) -> list[Any]:
+    base = alt.Chart(pairs)
+    return [
+        base.mark_rule(strokeDash=[2, 3], color=theme.CONTEXT).encode(
+            x=x, y=alt.Y("low:Q"), y2="high:Q"
+        ),
+        base.mark_text(align="left", dx=5, fontWeight="bold", color=theme.INK).encode(
+            x=x, y=alt.Y("middle:Q"), text="text:N"
+        ),
+    ]
+
+
+def _limits(limits: pd.DataFrame, x: alt.X, y_range: tuple[float, float]) -> list[Any]:
+    base = alt.Chart(limits.assign(bottom=y_range[0], top=y_range[1]))
+    return [
+        base.mark_rule(strokeDash=[1, 0], color=theme.CONTEXT, strokeWidth=1).encode(
+            x=x, y=alt.Y("bottom:Q"), y2="top:Q"
+        ),
+        base.mark_text(
+            align="right", dx=-4, dy=6, baseline="top", color=theme.MUTED, fontSize=theme.SMALL
+        ).encode(x=x, y=alt.Y("top:Q"), text="text:N"),
+    ]

@@ -1,0 +1,65 @@
+"""Parts of a whole: one bar of 100 % per row, its parts side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+
+__all__ = ["ROW_PX", "of_a_whole"]
+
+ROW_PX = 38
+
+
+def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
+    """One bar per row, from 0 to 100 %.
+
+    Args:
+        parts: row (key, in the order to draw), label (text above the bar), part, start, end (shares
+            from 0 to 1), colour, text (words beside the label, in the first part of a row only;
+            empty elsewhere), tip.
+        x_title: what the whole is.
+
+    """
+    order = list(dict.fromkeys(parts["row"]))
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order, paddingInner=0.62))
+    x = alt.X(
+        "start:Q",
+        title=x_title,
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(
+            values=[0, 0.25, 0.5, 0.75, 1],
+            labelExpr="format(datum.value * 100, '~g') + ' %'",
+            grid=False,
+            labelFlush=True,
+        ),
+    )
+    heads = parts.drop_duplicates("row")
+    head = alt.Chart(heads).encode(y=y)
+    return theme.finish(
+        alt.layer(
+            alt.Chart(parts)
+            .mark_bar(stroke="white", strokeWidth=1)
+            .encode(
+                x=x,
+                x2="end:Q",
+                y=y,
+                color=alt.Color("colour:N", scale=None),
+                tooltip=[
+                    alt.Tooltip("label:N", title="run"),
+                    alt.Tooltip("part:N"),
+                    alt.Tooltip("tip:N", title="value"),
+                ],
+            ),
+            head.mark_text(align="left", baseline="bottom", dy=-9, color=theme.INK).encode(
+                x=alt.value(0), text="label:N"
+            ),
+            head.mark_text(align="right", baseline="bottom", dy=-9, fontWeight="bold").encode(
+                x=alt.value("width"), text="text:N", color=alt.value(theme.INK)
+            ),
+        ),
+        height=ROW_PX * len(order) + 60,
+    )
