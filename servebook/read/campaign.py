@@ -8,15 +8,13 @@ the campaign says so in its findings.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from tqdm import tqdm
 
 from servebook.errors import DumpError
-from servebook.read.cache import Cache, default_folder, source_key
 from servebook.read.campaign_counters import counter_findings, moved
 from servebook.read.campaign_runs import join_runs, some
 from servebook.read.discover import discover
@@ -24,6 +22,7 @@ from servebook.read.files import sha256
 from servebook.read.manifest import FILENAME, CounterEntry, Manifest, load_manifest
 from servebook.read.manifest_match import Matcher
 from servebook.read.manifest_pattern import COUNTER_FIELDS
+from servebook.read.reading import Part, read_sources
 from servebook.read.registry import FORMATS
 from servebook.read.source import Source, relative
 from servebook.tables import Tables, table
@@ -57,15 +56,6 @@ class Campaign:
     findings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What reading one source gave."""
-
-    source: Source
-    tables: Tables
-    inputs: tuple[tuple[str, str, int], ...]  # path, sha256, bytes
-
-
 def load(campaign_dir: Path | str) -> Campaign:
     """Read a campaign folder: ``campaign.yaml`` and the dumps below it.
 
@@ -88,7 +78,7 @@ def load(campaign_dir: Path | str) -> Campaign:
         [s for s in sources if kinds[s.format] == "counters"], counters, findings
     )
     refused = [(path, reason) for path, reason in found.refused if path not in _OWN]
-    parts = _read_all([*run_sources, *counter_sources], refused)
+    parts = read_sources([*run_sources, *counter_sources], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
     if not run_parts:
         why = "; ".join(f"{path}: {reason}" for path, reason in refused[:3])
@@ -156,41 +146,6 @@ def _counter_sources(
     return chosen, offsets
 
 
-def _read_all(sources: Sequence[Source], refused: list[tuple[str, str]]) -> list[_Part]:
-    cache = Cache(default_folder())
-    readers = {f.name: f.read for f in FORMATS}
-    parts = []
-    # ``disable=None``: silent where the output is no terminal.
-    for source in tqdm(sources, desc="reading", unit="dump", disable=None, leave=False, delay=1):
-        try:
-            parts.append(_read(source, readers[source.format], cache))
-        except DumpError as error:
-            path = relative(source.main, source.root)
-            where = "" if error.line is None else f"line {error.line}: "
-            refused.append((path, where + error.reason))
-    return parts
-
-
-def _read(source: Source, reader: Callable[[Source], Tables], cache: Cache) -> _Part:
-    inputs = []
-    for path in sorted({source.main, *source.files}):
-        try:
-            inputs.append((relative(path, source.root), sha256(path), path.stat().st_size))
-        except OSError as error:
-            raise DumpError(
-                relative(path, source.root),
-                "a readable file",
-                str(error.strerror),
-                "check its permissions",
-            ) from None
-    key = source_key(source, [(path, digest) for path, digest, _ in inputs])
-    tables = cache.get(key)
-    if tables is None:
-        tables = reader(source)
-        cache.put(key, tables)
-    return _Part(source, tables, tuple(inputs))
-
-
 def _ports(manifest: Manifest) -> pa.Table:
     return table(
         "ports",
@@ -209,7 +164,7 @@ def _ports(manifest: Manifest) -> pa.Table:
     )
 
 
-def _inputs(parts: Iterable[_Part], manifest: Manifest) -> pa.Table:
+def _inputs(parts: Iterable[Part], manifest: Manifest) -> pa.Table:
     path = manifest.path
     rows = {(path.name, sha256(path), path.stat().st_size): "campaign manifest"}
     for part in parts:

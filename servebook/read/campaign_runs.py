@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.errors import ManifestError
+from servebook.read.campaign_clock import number_repeats, shift_of, shifted
 from servebook.read.manifest import Manifest, RunEntry
 from servebook.read.manifest_match import Hit, Matcher
 from servebook.read.manifest_pattern import RUN_FIELDS, nearest
@@ -27,10 +27,6 @@ __all__ = ["join_runs", "some"]
 
 Row = dict[str, Any]
 
-_TIMES = {
-    "requests": ("scheduled_ns", "start_ns", "first_token_ns", "end_ns"),
-    "gaps": ("end_ns",),
-}
 #: Our column, the manifest's key, and what it is in words.
 _CONDITIONS = (
     ("concurrency", "concurrency", "concurrency"),
@@ -38,17 +34,6 @@ _CONDITIONS = (
     ("isl_requested", "isl", "input length"),
     ("osl_requested", "osl", "output length"),
     ("cache_reuse", "cache_reuse", "cache reuse"),
-)
-#: Runs that agree in all of these are repeats of one condition.
-_CONDITION = (
-    "configuration",
-    "client",
-    "workload",
-    "isl_requested",
-    "osl_requested",
-    "concurrency",
-    "request_rate",
-    "cache_reuse",
 )
 _LENGTH_TOLERANCE = 0.05  # of the length asked for; synthetic prompts miss it by a few tokens
 
@@ -71,7 +56,7 @@ def join_runs(parts: Sequence[Tables], manifest: Manifest) -> tuple[Tables, list
             said = {} if hit is None else _said(hit, row["run_id"], manifest)
             findings += _fill(row, said, medians.get(row["run_id"], (None, None)))
             entry = None if hit is None else hit.entry
-            shift = _shift(row, entry, findings)
+            shift = shift_of(row, entry, findings)
             if shift:
                 shifts[row["run_id"]] = shift
             if entry is not None and entry.note:
@@ -80,8 +65,8 @@ def join_runs(parts: Sequence[Tables], manifest: Manifest) -> tuple[Tables, list
     _check_matches(matcher, manifest, rows)
     findings += matcher.unused("runs", "run")
     findings += _overview(rows, manifest)
-    _number_repeats(rows)
-    joined = Tables.concat([_shifted(part, shifts) for part in parts])
+    number_repeats(rows)
+    joined = Tables.concat([shifted(part, shifts) for part in parts])
     return dataclasses.replace(joined, runs=table("runs", rows)), findings
 
 
@@ -165,30 +150,6 @@ def _fill(row: Row, said: Row, medians: tuple[int | None, int | None]) -> list[s
     return findings
 
 
-def _shift(row: Row, entry: RunEntry | None, findings: list[str]) -> int:
-    """Ns to add to the run's times; brings ``row`` itself onto the campaign's clock."""
-    if entry is None:
-        return 0
-    shift = round((entry.clock_offset_s or 0.0) * 1e9)
-    if entry.start is not None:
-        if row["clock"] == "relative" and row["start_ns"] is not None:
-            shift += entry.start - row["start_ns"]
-            row["clock"] = "epoch"
-            row["notes"] = [
-                *(row["notes"] or []),
-                "the dump has no wall clock; the manifest gives the start",
-            ]
-        elif row["clock"] == "epoch":
-            findings.append(
-                f"{row['run_id']}: the manifest gives a start, but the dump has a wall clock of "
-                "its own, which is used"
-            )
-    for column in ("start_ns", "end_ns"):
-        if shift and row[column] is not None:
-            row[column] += shift
-    return shift
-
-
 def _check_matches(matcher: Matcher[RunEntry], manifest: Manifest, rows: Sequence[Row]) -> None:
     if manifest.runs and not matcher.any_matched:
         first = manifest.runs[0]
@@ -242,24 +203,6 @@ def _overview(rows: Sequence[Row], manifest: Manifest) -> list[str]:
     return findings
 
 
-def _number_repeats(rows: Sequence[Row]) -> None:
-    """Number runs of one condition by start, then by id; numbers of the manifest stay."""
-    taken: dict[tuple[Any, ...], set[int]] = {}
-    for row in rows:
-        taken.setdefault(tuple(row[key] for key in _CONDITION), set()).add(row["repeat"])
-    counts: Counter[tuple[Any, ...]] = Counter()
-    far = 1 << 63
-    for row in sorted(
-        rows, key=lambda r: (far if r["start_ns"] is None else r["start_ns"], r["run_id"])
-    ):
-        condition = tuple(row[key] for key in _CONDITION)
-        if row["repeat"] is None:
-            counts[condition] += 1
-            while counts[condition] in taken[condition]:
-                counts[condition] += 1
-            row["repeat"] = counts[condition]
-
-
 def _medians(requests: pa.Table) -> Mapping[str, tuple[int | None, int | None]]:
     """Median input and output length per run, over ok profiling requests."""
     ok = requests.filter(
@@ -274,25 +217,6 @@ def _medians(requests: pa.Table) -> Mapping[str, tuple[int | None, int | None]]:
         )
         for run_id, isl, osl in medians.astype(float).itertuples()
     }
-
-
-def _shifted(part: Tables, shifts: Mapping[str, int]) -> Tables:
-    """The tables with the times of requests and gaps moved by their run's shift."""
-    ids = set(part.runs["run_id"].to_pylist()) & set(shifts)
-    if not ids:
-        return part
-    order = sorted(ids)
-    by = pa.array([shifts[run_id] for run_id in order], pa.int64())
-    moved = {}
-    for name, columns in _TIMES.items():
-        this = getattr(part, name)
-        index = pc.index_in(this["run_id"], value_set=pa.array(order, pa.string()))
-        shift = pc.fill_null(pc.take(by, index), 0)
-        for column in columns:
-            at = this.schema.get_field_index(column)
-            this = this.set_column(at, this.schema.field(at), pc.add(this[column], shift))
-        moved[name] = this
-    return dataclasses.replace(part, **moved)
 
 
 def some(names: Sequence[str]) -> str:
