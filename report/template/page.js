@@ -1,0 +1,149 @@
+"use strict";
+// Charts turn interactive when they come into view. Without this script the page is complete:
+// drawings, tables and text are all there.
+(function () {
+  const NARROW = 560;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const refuse = () => Promise.reject(new Error("this page loads nothing"));
+  const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
+  const live = new Map();
+
+  const parts = (spec) => spec.layer || spec.hconcat || spec.vconcat || spec.concat || (spec.spec ? [spec.spec] : []);
+
+  // How many pixels the views of a specification take from left to right.
+  function span(spec) {
+    if (spec.hconcat) return spec.hconcat.reduce((sum, view) => sum + span(view), 0);
+    const inner = parts(spec).map(span);
+    return Math.max(typeof spec.width === "number" ? spec.width : 0, ...inner, 0);
+  }
+
+  function across(spec) {
+    if (spec.hconcat) return spec.hconcat.reduce((sum, view) => sum + across(view), 0);
+    return Math.max(1, ...parts(spec).map(across));
+  }
+
+  // Panels side by side go below one another, and views take the width that is there.
+  function refit(spec, change) {
+    const copy = { ...spec };
+    if (copy.hconcat) {
+      copy.vconcat = copy.hconcat;
+      delete copy.hconcat;
+    }
+    if (copy.concat || (copy.facet && copy.spec)) copy.columns = 1;
+    if (typeof copy.width === "number") copy.width = change(copy.width);
+    for (const key of ["layer", "vconcat", "concat"]) {
+      if (copy[key]) copy[key] = copy[key].map((view) => refit(view, change));
+    }
+    if (copy.spec) copy.spec = refit(copy.spec, change);
+    return copy;
+  }
+
+  const options = () => ({
+    ast: true,
+    actions: false,
+    renderer: "svg",
+    loader: loader,
+    tooltip: { theme: dark.matches ? "dark" : "light" },
+  });
+
+  const drawnWidth = (box) => {
+    const svg = box.querySelector("svg");
+    return svg ? parseFloat(svg.getAttribute("width")) : 0;
+  };
+
+  async function draw(plot) {
+    const spec = JSON.parse(document.getElementById(plot.dataset.spec).textContent);
+    const room = plot.clientWidth;
+    const box = document.createElement("div");
+    box.className = "live waiting";
+    plot.append(box);
+    try {
+      const natural = Number(plot.dataset.natural);
+      let result;
+      if (natural <= room + 1 || room >= NARROW + 200) {
+        result = await window.vegaEmbed(box, spec, options());
+      } else {
+        const extra = (natural - span(spec)) / across(spec);
+        let width = Math.max(120, room - extra);
+        result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width)), options());
+        const excess = drawnWidth(box) - room;
+        if (excess > 1) {
+          result.finalize();
+          width = Math.max(100, width - excess);
+          result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width)), options());
+        }
+      }
+      for (const old of [...plot.children]) if (old !== box) old.remove();
+      box.className = "live";
+      if (live.has(plot)) live.get(plot).result.finalize();
+      live.set(plot, { result: result, room: room });
+      plot.dataset.state = "interactive";
+    } catch (error) {
+      box.remove();
+      plot.dataset.state = "static";
+      console.error("chart " + plot.dataset.spec + " stays as a drawing", error);
+    }
+  }
+
+  // One chart at a time, so that scrolling stays smooth.
+  let queue = Promise.resolve();
+  const idle = () => new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 0)));
+  const enqueue = (plot) => (queue = queue.then(idle).then(() => draw(plot)));
+
+  const plots = [...document.querySelectorAll(".plot[data-spec]")];
+  for (const plot of plots) plot.dataset.natural = drawnWidth(plot);
+
+  if (window.vegaEmbed && "IntersectionObserver" in window) {
+    const seen = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          if (entry.isIntersecting) {
+            seen.unobserve(entry.target);
+            enqueue(entry.target);
+          }
+        }
+      },
+      { rootMargin: "300px 0px" },
+    );
+    for (const plot of plots) seen.observe(plot);
+
+    let timer = 0;
+    window.addEventListener("resize", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        for (const [plot, state] of live) {
+          if (Math.abs(plot.clientWidth - state.room) > 8 && !window.matchMedia("print").matches) enqueue(plot);
+        }
+      }, 200);
+    });
+  }
+
+  // Paper shows what is folded on the screen.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of folded) one.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of folded) one.open = false;
+    folded = [];
+  });
+
+  // The list of chapters follows the reader.
+  if ("IntersectionObserver" in window) {
+    const links = new Map([...document.querySelectorAll("nav.chapters a")].map((a) => [a.hash.slice(1), a]));
+    const spy = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          if (!entry.isIntersecting) continue;
+          for (const [id, link] of links) {
+            if (id === entry.target.id) link.setAttribute("aria-current", "true");
+            else link.removeAttribute("aria-current");
+          }
+        }
+      },
+      { rootMargin: "-20% 0px -70% 0px" },
+    );
+    for (const id of links.keys()) spy.observe(document.getElementById(id));
+  }
+})();

@@ -1,0 +1,78 @@
+"""What the page says of the campaign itself: title, provenance, inputs, versions, the command."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from servebook.errors import BuildError
+
+__all__ = ["About", "about", "spelled"]
+
+PACKAGES = ("servebook", "altair", "vl-convert-python", "nbconvert", "numpy", "pandas", "pyarrow")
+
+
+@dataclass(frozen=True)
+class About:
+    """The campaign and the programme that built its page."""
+
+    name: str
+    title: str
+    provenance: str  # "measured" or "reconstructed"
+    note: str
+    inputs: tuple[dict[str, Any], ...]  # path, sha256, bytes, format
+    findings: tuple[str, ...]
+    versions: dict[str, str]
+    command: str
+
+    @property
+    def reconstructed(self) -> bool:
+        """Whether the dumps were made by a model instead of a measurement."""
+        return self.provenance == "reconstructed"
+
+
+def spelled(path: Path, base: Path) -> str:
+    """The path as a page may show it: relative to ``base`` when it lies in it, else its name."""
+    try:
+        return path.resolve().relative_to(base.resolve()).as_posix()
+    except ValueError:
+        return path.resolve().name
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def _load(root: Path) -> Any:
+    from servebook.read.campaign import load
+
+    return load(root)
+
+
+def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> About:
+    """Read the campaign for what stands around the chapters.
+
+    Raises:
+        ManifestError, DumpError: as ``servebook.read.campaign.load`` does.
+        BuildError: the manifest names no provenance.
+
+    """
+    campaign = (load or _load)(root)
+    manifest = campaign.manifest
+    if manifest.provenance not in ("measured", "reconstructed"):
+        raise BuildError(f"{root.name}: provenance must be measured or reconstructed")
+    rows = campaign.inputs.sort_by([("path", "ascending")]).to_pylist()
+    return About(
+        name=str(campaign.name),
+        title=str(manifest.title or campaign.name),
+        provenance=manifest.provenance,
+        note=str(manifest.provenance_note or ""),
+        inputs=tuple(rows),
+        findings=tuple(campaign.findings),
+        versions=_versions(),
+        command=f"servebook build {spelled(root, home)}",
+    )

@@ -1,0 +1,111 @@
+"""The files beside the page: claims as JSON, tables as CSV and Parquet, charts as SVG and PNG."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from servebook.publish.about import About
+from servebook.publish.collect import Content, FigureData
+
+__all__ = ["arrow", "claims", "csv_text", "write_chart", "write_claims", "write_tables"]
+
+TYPES = {
+    "number": pa.float64(),
+    "integer": pa.int64(),
+    "boolean": pa.bool_(),
+    "time": pa.timestamp("ns", tz="UTC"),
+    "text": pa.string(),
+}
+MOST_INT64 = 2**63
+
+
+def csv_text(table: dict[str, Any]) -> str:
+    """The table as CSV with a header line; what is absent is an empty field."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table["columns"])
+    writer.writerows([["" if v is None else v for v in row] for row in table["rows"]])
+    return out.getvalue()
+
+
+def _column(kind: str, values: list[Any]) -> pa.Array:
+    if kind == "time":
+        stamps = [None if v is None else dt.datetime.fromisoformat(v) for v in values]
+        return (
+            pa.array(stamps).cast(pa.timestamp("us", tz="UTC"))
+            if any(stamps)
+            else pa.nulls(len(values), pa.timestamp("us", tz="UTC"))
+        )
+    if kind == "integer" and any(v is not None and abs(v) >= MOST_INT64 for v in values):
+        return pa.array([None if v is None else str(v) for v in values], pa.string())
+    if kind == "text":
+        return pa.array([None if v is None else str(v) for v in values], pa.string())
+    return pa.array(values, TYPES[kind])
+
+
+def arrow(table: dict[str, Any]) -> pa.Table:
+    """The table typed: integers that 64 bits do not hold become text rather than lose digits."""
+    columns = list(zip(*table["rows"], strict=True)) or [()] * len(table["columns"])
+    return pa.table(
+        {
+            name: _column(kind, list(values))
+            for name, kind, values in zip(table["columns"], table["kinds"], columns, strict=True)
+        }
+    )
+
+
+def write_tables(figure: FigureData, folder: Path) -> None:
+    """Write ``<id>.csv`` and ``<id>.parquet`` where the figure has a table."""
+    if (table := figure.fields["table"]) is not None:
+        (folder / f"{figure.id}.csv").write_text(csv_text(table), encoding="utf-8")
+        pq.write_table(arrow(table), folder / f"{figure.id}.parquet")
+
+
+def write_chart(figure: FigureData, svg: str, png: bytes, folder: Path) -> None:
+    """Write ``<id>.svg`` and ``<id>.png``."""
+    (folder / f"{figure.id}.svg").write_text(svg, encoding="utf-8")
+    (folder / f"{figure.id}.png").write_bytes(png)
+
+
+def _figure_claim(figure: FigureData) -> dict[str, Any]:
+    kept = ("id", "title", "subtitle", "alt", "source", "runs", "notes", "missing")
+    return {
+        **{key: figure.fields[key] for key in kept},
+        "chapter": figure.chapter,
+        "table": f"tables/{figure.id}.csv" if figure.fields["table"] is not None else None,
+        "chart": f"charts/{figure.id}.svg" if figure.spec is not None else None,
+    }
+
+
+def claims(content: Content, about: About) -> dict[str, Any]:
+    """Everything that the page states, for programmes; it holds no time of the build."""
+    return {
+        "servebook": about.versions["servebook"],
+        "campaign": {
+            "name": about.name,
+            "title": about.title,
+            "provenance": about.provenance,
+            "provenance_note": about.note,
+        },
+        "verdicts": [statement["id"] for statement in content.verdicts],
+        "statements": content.statements,
+        "figures": [_figure_claim(figure) for figure in content.figures],
+        "findings": list(about.findings),
+        "inputs": list(about.inputs),
+        "versions": about.versions,
+        "command": about.command,
+    }
+
+
+def write_claims(content: Content, about: About, folder: Path) -> None:
+    """Write ``claims.json``."""
+    text = json.dumps(claims(content, about), indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / "claims.json").write_text(text + "\n", encoding="utf-8")

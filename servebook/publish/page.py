@@ -1,0 +1,146 @@
+"""The page: our nbconvert template, filled with the chapters.
+
+nbconvert's HTML exporter rewrites the whole page through an HTML parser (which changes SVG
+attributes and may change a script, and with it the hash that the policy names), and its other
+templates load from elsewhere; so this is a plain template exporter with automatic escaping, the
+template in ``report/template/`` and two filters of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from nbconvert.exporters.templateexporter import TemplateExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat.v4 import new_notebook
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from servebook.publish import words
+from servebook.publish.about import About
+from servebook.publish.collect import Content
+from servebook.publish.csp import policy
+from servebook.publish.display import KINDS
+from servebook.publish.tabular import ABSENT
+
+__all__ = ["MOST_ROWS", "json_block", "markdown", "render"]
+
+MOST_ROWS = 200
+
+
+class _Renderer(IPythonRenderer):
+    """Markdown of our notebooks: raw HTML escaped, headings one level down, addresses as text."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(escape=True, exclude_anchor_links=True)
+        self.prefix = prefix
+
+    def heading(self, text: str, level: int, **attrs: Any) -> str:
+        shown = min(level + 1, 6)
+        if level == 1:  # the chapter's own heading comes from the template
+            return ""
+        slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"<[^>]+>", "", text).lower()).strip("-")
+        return f'<h{shown} id="{self.prefix}-{slug}">{text}</h{shown}>\n'
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        if url.startswith("#"):
+            return f'<a href="{Markup.escape(url)}">{text}</a>'
+        return text if text == url else f"{text} ({Markup.escape(url)})"
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        return str(Markup.escape(text))
+
+
+def markdown(source: str, prefix: str = "text") -> Markup:
+    """Markdown as HTML; heading ids start with ``prefix``."""
+    html: str = MarkdownWithMath(renderer=_Renderer(prefix)).render(source)
+    return Markup(html)
+
+
+def code(source: str) -> Markup:
+    """Python source as highlighted HTML."""
+    return Markup(highlight(source, PythonLexer(), HtmlFormatter(nowrap=True)).rstrip("\n"))
+
+
+def json_block(value: Any) -> Markup:
+    """JSON for a ``<script type="application/json">``: no character in it can end the script.
+
+    >>> str(json_block({"name": "</script>"}))
+    '{"name":"\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)
+
+
+class _Exporter(TemplateExporter):
+    file_extension = ".html"
+    output_mimetype = "text/html"
+
+    def _create_environment(self) -> jinja2.Environment:
+        environment = super()._create_environment()
+        environment.autoescape = True
+        environment.undefined = jinja2.StrictUndefined
+        environment.trim_blocks = environment.lstrip_blocks = True
+        environment.filters |= {
+            "prose": markdown,
+            "code": code,
+            "json_block": json_block,
+            "number": words.number,
+            "bytes_size": words.bytes_size,
+            "count": words.count,
+        }
+        return environment
+
+
+def _asset(template: Path, name: str) -> str:
+    return (template / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _page_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "background": "transparent"}
+
+
+def render(content: Content, about: About, bundle: str, template: Path) -> str:
+    """The whole page as one HTML text.
+
+    ``bundle`` is the Vega script; ``template`` the folder of the nbconvert template. Same
+    arguments, same text.
+    """
+    scripts = [bundle, _asset(template, "page.js")]
+    figures = {
+        figure.id: {
+            **figure.fields,
+            "svg": Markup(figure.svg),
+            "spec": _page_spec(figure.spec) if figure.spec else None,
+            "chapter": figure.chapter,
+        }
+        for figure in content.figures
+    }
+    page = {
+        "about": {**asdict(about), "reconstructed": about.reconstructed},
+        "absent": ABSENT,
+        "chapters": [{"slug": c.slug, "title": c.title} for c in content.chapters],
+        "csp": policy(scripts),
+        "figures": figures,
+        "kinds": KINDS,
+        "most_rows": MOST_ROWS,
+        "scripts": [Markup(script) for script in scripts],
+        "style": Markup(_asset(template, "page.css")),
+        "verdicts": content.verdicts,
+    }
+    cells = [cell for one in content.chapters for cell in one.cells]
+    exporter = _Exporter(
+        template_name=template.name, extra_template_basedirs=[str(template.parent)]
+    )
+    exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
+    html, _ = exporter.from_notebook_node(new_notebook(cells=cells), resources={"page": page})
+    return str(html).rstrip("\n") + "\n"
