@@ -99,12 +99,15 @@ def _code(cell: dict[str, Any]) -> Iterator[str]:
         yield f"holds a {type(thick).__name__}; it belongs into servebook/"
     if "parameters" in _tags(cell):
         for node in tree.body:
-            if not (isinstance(node, ast.Assign | ast.AnnAssign) and _is_literal(node.value)):
+            if not (isinstance(node, ast.Assign) and _is_literal(node.value)):
                 yield f"parameters are plain literals, found: {ast.unparse(node)}"
 
 
-def _is_literal(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant)
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        return isinstance(ast.literal_eval(node), str | int | float)
+    except ValueError:
+        return False
 
 
 def _source(cell: dict[str, Any]) -> str:
@@ -126,7 +129,7 @@ def check(path: Path) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check notebooks, and those in folders, given by path; returns 1 if one is not as it must."""
+    """Check notebooks, and those in folders; returns 1 if one breaks a rule."""
     given = [Path(text) for text in (sys.argv[1:] if argv is None else argv)]
     paths = [
         p for path in given for p in (sorted(path.glob("*.ipynb")) if path.is_dir() else [path])

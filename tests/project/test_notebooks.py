@@ -31,7 +31,7 @@ GOOD: Notebook = {
             "metadata": {"tags": ["parameters"]},
             "execution_count": None,
             "outputs": [],
-            "source": 'campaign = "../data/loopback"\nlimit: int = 3',
+            "source": 'campaign = "../data/loopback"\nlimit = -3',
         },
         {
             "id": "throughput",
