@@ -1,0 +1,350 @@
+"""The appendix: every measured value, every definition, and where each number comes from.
+
+Tables only. Nothing here names a machine, a user, an absolute path or the day of the build.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.metrics import COUNTS, METRICS, VALUES, Metric
+from servebook.measure.native import compare
+from servebook.measure.runs import run_metrics
+from servebook.publish import words
+from servebook.publish.about import PACKAGES
+from servebook.publish.output import Figure, Section
+from servebook.read.campaign import Campaign
+from servebook.read.manifest import Configuration
+
+__all__ = [
+    "clients",
+    "command",
+    "definitions",
+    "findings",
+    "inputs",
+    "latencies",
+    "notes",
+    "rates",
+    "settings",
+    "versions",
+]
+
+#: What two values of one definition may differ by: rounding in the client's summary.
+AGREEMENT = 0.001
+
+_LATENCY = ("ttft_", "tpot_", "itl_", "e2e_", "send_delay_")
+_CONDITION = {
+    "configuration": "Configuration",
+    "client": "Client",
+    "concurrency": "Concurrency",
+    "request_rate": "Request rate (requests/s)",
+    "isl_mean": "ISL (tokens)",
+    "osl_mean": "OSL (tokens)",
+    "repeat": "Repeat",
+}
+_RUN = "Run"
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+def rates(campaign: Campaign, workload: str) -> Figure:
+    """Counts, duration, throughput and what follows from them, one row per run."""
+    wanted = [*COUNTS, *(m for m in VALUES if not m.name.startswith(_LATENCY))]
+    return _values(campaign, workload, wanted, "rates", "counts and rates")
+
+
+def latencies(campaign: Campaign, workload: str) -> Figure:
+    """TTFT, TPOT, ITL and request latency with their percentiles, one row per run."""
+    wanted = [m for m in VALUES if m.name.startswith(_LATENCY)]
+    return _values(campaign, workload, wanted, "latencies", "latencies")
+
+
+def _values(
+    campaign: Campaign, workload: str, wanted: Sequence[Metric], slug: str, what: str
+) -> Figure:
+    name = f"appendix-{workload}-{slug}"
+    metrics = run_metrics(campaign.tables)
+    chosen = metrics[metrics["workload"] == workload]
+    if chosen.empty:
+        title = f"{words.capital(workload)}: no runs"
+        return Figure(id=name, title=title, missing=f"The campaign holds no {workload} run.")
+    order = {c.name: i for i, c in enumerate(campaign.manifest.configurations)}
+    chosen = chosen.assign(_order=[order.get(c, len(order)) for c in chosen["configuration"]])
+    keys = ["_order", "client", "isl_mean", "concurrency", "request_rate", "repeat", "run_id"]
+    chosen = chosen.sort_values(keys, kind="stable")
+    frame = pd.DataFrame({_RUN: chosen["run_id"]})
+    for column, label in _CONDITION.items():
+        if chosen[column].notna().any():
+            frame[label] = chosen[column]
+    absent = []
+    for metric in wanted:
+        if chosen[metric.name].notna().any():
+            frame[_named(metric)] = _plain(chosen[metric.name])
+        else:
+            absent.append(metric.label)
+    caveat = f"Undefined in all of these runs, so left out: {', '.join(absent)}." if absent else ""
+    return Figure(
+        id=name,
+        title=f"{words.capital(workload)}: {what} of {words.count(len(frame), 'run')}",
+        subtitle="A dash means that the dump does not say or that the value is undefined.",
+        table=frame.reset_index(drop=True),
+        source=f"measured: {words.count(len(frame), 'run')}, recomputed from the records",
+        runs=tuple(chosen["run_id"]),
+        notes=(caveat,) if caveat else (),
+        open_table=True,
+    )
+
+
+def _named(metric: Metric) -> str:
+    unit = "" if metric.unit in ("", "count") else f" ({metric.unit})"
+    return f"{metric.label}{unit}"
+
+
+def _plain(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Whole numbers as integers, so that counts do not read as measurements."""
+    whole = bool((np.floor(values.dropna()) == values.dropna()).all())
+    return values.astype("Int64") if whole else values
+
+
+def clients(campaign: Campaign) -> Figure:
+    """Each client's own summary against the values recomputed here, by metric."""
+    found = compare(campaign.tables, run_metrics(campaign.tables))
+    name = "appendix-clients"
+    if found.empty:
+        return Figure(
+            id=name,
+            title="No client left a summary to compare with",
+            missing="None of the dumps holds the client's own summary.",
+        )
+    client = dict(
+        zip(*(campaign.tables.runs[c].to_pylist() for c in ("run_id", "client")), strict=True)
+    )
+    found = found.assign(client=found["run_id"].map(client))
+    same = found[found["same_definition"]]
+    rows = []
+    for (who, metric), group in found.groupby(["client", "metric"], sort=False):
+        comparable = group[group["same_definition"]]
+        other = group[~group["same_definition"]]
+        rows.append(
+            {
+                "Client": who,
+                "Metric": METRICS[str(metric)].label,
+                "Runs with one definition": len(comparable),
+                "Largest deviation (%)": _largest(comparable["deviation"]),
+                "Runs that differ by definition": len(other),
+                "Largest difference there (%)": _largest(other["deviation"]),
+                "Left after recomputing theirs (%)": _largest(other["theirs_deviation"]),
+                "Why they differ": _reasons(other["reason"]),
+            }
+        )
+    close = int((same["deviation"].abs() <= AGREEMENT).sum())
+    return Figure(
+        id=name,
+        title=(
+            f"{close} of {len(same)} values with one definition agree with the client's own "
+            f"to {words.percent(AGREEMENT, 1)}"
+        ),
+        subtitle=(
+            f"{len(found)} values of {words.count(found['run_id'].nunique(), 'run')}; "
+            f"{len(found) - len(same)} differ by definition and are told apart."
+        ),
+        table=pd.DataFrame(rows),
+        source="measured: the clients' summaries beside the records",
+        runs=tuple(dict.fromkeys(found["run_id"])),
+        open_table=True,
+    )
+
+
+def _reasons(reasons: Iterable[str]) -> str:
+    """Each kind of reason once: reasons that differ in their numbers only are of one kind."""
+    kinds: dict[str, list[str]] = {}
+    for reason in sorted(set(reasons)):
+        kinds.setdefault(_NUMBER.sub("#", reason), []).append(reason)
+    return "; ".join(
+        alike[0] + (f" (and {len(alike) - 1} alike)" if len(alike) > 1 else "")
+        for alike in kinds.values()
+    )
+
+
+def _largest(deviation: pd.Series[Any]) -> float:
+    """The largest absolute deviation in percent, with its sign; NaN where there is none."""
+    known = deviation.dropna().tolist()
+    # Rounded: what is left of equal values is noise of the processor.
+    return round(100 * max(known, key=abs), 6) if known else np.nan
+
+
+def definitions(campaign: Campaign) -> Figure:
+    """The registry of metrics: name, unit, direction, definition, source."""
+    del campaign  # the registry is the same for every campaign
+    better = {"lower": "lower is better", "higher": "higher is better", "": "no direction"}
+    return Figure(
+        id="appendix-definitions",
+        title=f"One definition for each of {len(METRICS)} metrics",
+        subtitle="Names are those of the tables beside the page and of `servebook measure --json`.",
+        table=pd.DataFrame(
+            [
+                {
+                    "Metric": metric.label,
+                    "Name": metric.name,
+                    "Unit": metric.unit,
+                    "Direction": better[metric.better],
+                    "Definition": metric.definition,
+                    "From": metric.source,
+                }
+                for metric in METRICS.values()
+            ]
+        ),
+        source="servebook's registry of metrics",
+    )
+
+
+def inputs(campaign: Campaign) -> Figure:
+    """Every file that the page rests on, with its hash."""
+    frame = campaign.inputs.sort_by([("path", "ascending")]).to_pandas()
+    size = words.bytes_size(float(frame["bytes"].sum()))
+    return Figure(
+        id="appendix-inputs",
+        title=f"The page rests on {words.count(len(frame), 'file')}, {size}",
+        subtitle="Paths below the campaign's folder. The same hashes give the same page.",
+        table=pd.DataFrame(
+            {
+                "File": frame["path"],
+                "Format": frame["format"],
+                "Bytes": frame["bytes"],
+                "SHA-256": frame["sha256"],
+            }
+        ),
+        source="the campaign's folder",
+    )
+
+
+def settings(campaign: Campaign) -> Figure:
+    """What the manifest states about each configuration, and what it leaves open."""
+    chosen = campaign.manifest.configurations
+    name = "appendix-settings"
+    if not chosen:
+        return Figure(
+            id=name,
+            title="The manifest describes no configuration",
+            missing="Without configurations: in the manifest, settings are not known.",
+        )
+    labels = [c.label for c in chosen]
+    if len(set(labels)) < len(labels):
+        labels = [f"{c.label} ({c.name})" for c in chosen]
+    rows: list[list[str | None]] = []
+    unstated = []
+    for one in dataclasses.fields(Configuration):
+        if one.name in ("name", "line", "label"):
+            continue
+        stated = [getattr(c, one.name) for c in chosen]
+        if all(value is None for value in stated):
+            unstated.append(one.name)
+            continue
+        rows.append([one.name, *(_said(value) for value in stated)])
+    model = campaign.manifest.model
+    said = [f"Model: {model.name or words.UNKNOWN}"]
+    if model.parameters is not None:
+        said.append(f"{words.number(model.parameters / 1e9)} billion parameters")
+    lacks = f"Not stated for any configuration: {', '.join(unstated)}." if unstated else ""
+    return Figure(
+        id=name,
+        title=f"What the manifest states of {words.count(len(chosen), 'configuration')}",
+        subtitle=", ".join(said) + ".",
+        table=pd.DataFrame(rows, columns=["Setting", *labels]),
+        source="manifest",
+        notes=tuple(filter(None, (model.note, lacks))),
+        open_table=True,
+    )
+
+
+def _said(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return words.number(value) if isinstance(value, int | float) else str(value)
+
+
+def findings(campaign: Campaign) -> Section:
+    """Where manifest and dumps disagree, and what was left out."""
+    if not campaign.findings:
+        return Section("appendix-findings", ("Manifest and dumps agree; nothing was left out.",))
+    intro = f"{words.count(len(campaign.findings), 'remark')} from reading the campaign:"
+    return Section(
+        "appendix-findings",
+        (words.capital(intro), *(f"{words.capital(text)}." for text in campaign.findings)),
+    )
+
+
+def notes(campaign: Campaign) -> Figure:
+    """What readers noticed in single dumps, and what the manifest says of runs and figures."""
+    manifest = campaign.manifest
+    stated: list[tuple[str, str | None]] = [(e.match, e.note) for e in manifest.runs]
+    stated += [(e.match, e.note) for e in manifest.counters]
+    stated += [(f"{p.device} {p.interface}", p.speed_note) for p in manifest.ports]
+    stated += [(n.figure or n.run or n.configuration or "all", n.text) for n in manifest.notes]
+    ours = {text for _, text in stated}
+    runs = campaign.tables.runs
+    told = [
+        (run_id, text)
+        for run_id, said in zip(runs["run_id"].to_pylist(), runs["notes"].to_pylist(), strict=True)
+        for text in said or ()
+        if text not in ours  # the campaign hands the manifest's notes on to the runs
+    ]
+    about: dict[tuple[str, str], list[str]] = {}
+    for who, pairs in (("the dump", told), ("the manifest", stated)):
+        for subject, text in pairs:
+            if text:
+                about.setdefault((who, text), []).append(subject)
+    rows = [
+        {"Note": text, "About": ", ".join(subjects), "Said by": who}
+        for (who, text), subjects in about.items()
+    ]
+    name = "appendix-notes"
+    if not rows:
+        return Figure(
+            id=name,
+            title="No notes",
+            missing="Neither the dumps nor the manifest carry a note on a run, a link or a figure.",
+        )
+    return Figure(
+        id=name,
+        title=f"{words.capital(words.count(len(rows), 'note'))} on single runs, links and figures",
+        table=pd.DataFrame(rows),
+        source="dumps and manifest",
+    )
+
+
+def versions(campaign: Campaign) -> Figure:
+    """The programme and the libraries that computed the page."""
+    del campaign
+    rows = [{"Part": "Python", "Version": platform.python_version()}]
+    rows += [{"Part": name, "Version": version(name)} for name in PACKAGES]
+    return Figure(
+        id="appendix-versions",
+        title=f"Computed by servebook {version('servebook')}",
+        subtitle="All versions are pinned in requirements.lock.",
+        table=pd.DataFrame(rows),
+        source="the environment",
+    )
+
+
+def command(campaign: Campaign) -> Section:
+    """How to build this page again."""
+    folder = campaign.root.name
+    inside = campaign.root.parent.name == "data"
+    build = f"make report CAMPAIGN=data/{folder}" if inside else f"servebook build {folder}"
+    return Section(
+        "appendix-command",
+        (
+            f"This page was built by: {build}",
+            "The same files, versions and command give the same bytes on any machine and day.",
+        ),
+    )

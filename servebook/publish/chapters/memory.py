@@ -1,0 +1,177 @@
+"""Chapter part: do the weights fit, and what remains for the KV cache?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from servebook.explain.memory import Fit, crossed
+from servebook.explain.memory import fit as fit_one
+from servebook.publish import theme, words
+from servebook.publish.charts.memory import memory_bars
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+from servebook.read.manifest import Configuration
+
+__all__ = ["fit"]
+
+_ID = "memory-fit"
+_NOT_RUN = "not run"
+_ROOM = 1.5  # the axis reaches beyond the longest bar, so that the words beside it have room
+
+
+def fit(campaign: Campaign) -> Figure:
+    """Weights per precision against the HBM of each deployment, with the cells nobody ran."""
+    settings = campaign.manifest.configurations
+    parameters = campaign.manifest.model.parameters
+    cells = [c for c in crossed(settings, parameters) if c.weights_gb is not None]
+    alone = [fit_one(c, parameters) for c in settings]
+    lacking = [f for f in alone if f.missing]
+    if not cells:
+        return Figure(
+            id=_ID,
+            title="Memory fit: the manifest does not say what it takes",
+            missing=_missing(lacking),
+            source="manifest",
+        )
+    looks = theme.looks(settings)
+    rows = [_row(cell, settings) for cell in cells]
+    parts = pd.DataFrame(
+        [p for cell, row in zip(cells, rows, strict=True) for p in _parts(cell, row, looks)]
+    )
+    ends = pd.DataFrame([_end(cell, row) for cell, row in zip(cells, rows, strict=True)])
+    title = _title(cells)
+    return Figure(
+        id=_ID,
+        title=title,
+        subtitle=(
+            f"Weights: {words.number(_billions(parameters))} billion parameters, bytes of each. "
+            "Line: HBM of all GPUs. Pale: what remains at most for the KV cache. "
+            "Grey: a combination that the campaign did not run."
+        ),
+        chart=memory_bars(parts, ends, limit_gb=float(ends["label_gb"].max()) * _ROOM),
+        table=_table(cells, settings),
+        alt=f"{title}. " + " ".join(_sentence(cell) for cell in cells),
+        source="model: parameters times bytes per parameter, from the manifest",
+        notes=_notes(alone, lacking),
+    )
+
+
+def _billions(parameters: int | None) -> float:
+    return (parameters or 0) / 1e9
+
+
+def _missing(lacking: Sequence[Fit]) -> str:
+    if not lacking:
+        return "The manifest states no configuration, so there is no memory to fit into."
+    lack = sorted({item for one in lacking for item in one.missing})
+    return (
+        f"The manifest does not state {words.listed(lack)}. Where a campaign ran on GPUs, "
+        "model.parameters and a configuration's bytes_per_parameter, gpus and hbm_gb make this "
+        "figure; an engine without GPU memory has nothing to fit."
+    )
+
+
+def _names(cell: Fit, settings: Sequence[Configuration]) -> str:
+    labels = [c.label for c in settings if c.name in cell.configurations]
+    return ", ".join(labels) or _NOT_RUN
+
+
+def _row(cell: Fit, settings: Sequence[Configuration]) -> str:
+    names = [c.label for c in settings if c.name in cell.configurations] or [_NOT_RUN]
+    more = [f"and {len(names) - 2} more"] if len(names) > 3 else []
+    return "\n".join([cell.label, *names[: 2 if more else 3], *more])
+
+
+def _parts(cell: Fit, row: str, looks: dict[str, theme.Look]) -> list[dict[str, object]]:
+    weights, hbm = cell.weights_gb or 0.0, cell.hbm_gb or 0.0
+    colour = looks[cell.configurations[0]].colour if cell.configurations else theme.CONTEXT
+
+    def part(kind: str, start: float, end: float, text: str) -> dict[str, object]:
+        return {
+            "row": row,
+            "part": kind,
+            "from_gb": start,
+            "to_gb": end,
+            "colour": colour,
+            "words": text,
+        }
+
+    result = [part("weights", 0.0, min(weights, hbm), f"weights {words.number(weights)} GB")]
+    if cell.fits:
+        result.append(
+            part("room", weights, hbm, f"at most {words.number(hbm - weights)} GB for KV cache")
+        )
+    else:
+        result.append(part("short", hbm, weights, f"{words.number(weights - hbm)} GB too much"))
+    return result
+
+
+def _end(cell: Fit, row: str) -> dict[str, object]:
+    weights, hbm = cell.weights_gb or 0.0, cell.hbm_gb or 0.0
+    return {
+        "row": row,
+        "hbm_gb": hbm,
+        "weights_gb": weights,
+        "label_gb": max(weights, hbm),
+        "words": (
+            f"{words.number(cell.kv_room_gb)} GB left,\n"
+            f"{words.number(cell.weights_per_gpu_gb)} GB a GPU"
+            if cell.fits
+            else f"does not fit:\n{words.number(cell.shortfall_gb)} GB short"
+        ),
+    }
+
+
+def _sentence(cell: Fit) -> str:
+    what = f"{cell.label}: {words.number(cell.weights_gb)} GB of weights"
+    against = f"{words.number(cell.hbm_gb)} GB of HBM"
+    if cell.fits:
+        return f"{what} in {against}, {words.number(cell.kv_room_gb)} GB left."
+    return f"{what} do not fit in {against}, {words.number(cell.shortfall_gb)} GB short."
+
+
+def _title(cells: Sequence[Fit]) -> str:
+    short = [c for c in cells if not c.fits]
+    if len(short) == 1:
+        return f"{short[0].label} does not fit: {words.number(short[0].shortfall_gb)} GB short"
+    if short:
+        return words.capital(
+            f"{words.count(len(short), 'combination', spelled=True)} of {len(cells)} do not fit"
+        )
+    tight = min(cells, key=lambda c: (c.kv_room_gb or 0.0) / (c.hbm_gb or 1.0))
+    left = words.percent((tight.kv_room_gb or 0.0) / (tight.hbm_gb or 1.0))
+    if len(cells) == 1:
+        return f"The weights leave at most {left} of the memory for the KV cache"
+    return f"All fit; the tightest leaves at most {left} of its memory: {tight.label}"
+
+
+def _table(cells: Sequence[Fit], settings: Sequence[Configuration]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "Deployment": cell.label,
+                "Configurations": _names(cell, settings),
+                "Weights (GB)": cell.weights_gb,
+                "HBM (GB)": cell.hbm_gb,
+                "Weights per GPU (GB)": cell.weights_per_gpu_gb,
+                "Fits": cell.fits,
+                "Short by (GB)": cell.shortfall_gb,
+                "Left for KV cache at most (GB)": cell.kv_room_gb,
+            }
+            for cell in cells
+        ]
+    )
+
+
+def _notes(alone: Sequence[Fit], lacking: Sequence[Fit]) -> tuple[str, ...]:
+    notes = [f"{f.label}: {note}." for f in alone for note in f.notes if not f.missing]
+    notes += [
+        f"{f.label} is left out: the manifest lacks {words.listed(f.missing)}." for f in lacking
+    ]
+    notes.append(
+        "Activations, graphs and communication buffers take their part of what remains; the "
+        "manifest does not say how much."
+    )
+    return tuple(notes)
