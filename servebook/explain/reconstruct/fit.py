@@ -1,0 +1,169 @@
+"""Fit one run's recipe to the figures that were printed for its condition.
+
+Each printed figure is met by the free parameter that moves it: the decode step sets the median
+ITL (or the TPOT of a decode run), the prefill rate sets the tail, the spread of the decode steps
+the mean that is left, the pause between requests the throughput, the delay before the engine the
+TTFT. Discrete settings (prompts per batch, ramp, jitter, waves) are tried in a fixed order; the
+continuous ones are solved by least squares on the logarithms of the figures, and the candidate
+with the smallest worst deviation wins, fewer catch-all seconds deciding between equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+
+from servebook.explain.reconstruct.condition import Condition, Recipe, figures, replay
+
+__all__ = ["Fit", "fit"]
+
+Floats = npt.NDArray[np.float64]
+GOOD = 2e-4  # worst relative deviation at which the search stops
+PLAIN_SPREAD = 0.3  # largest spread of decode steps that passes for an engine's own
+# Step of the finite differences: the model is piecewise smooth, so that tiny steps see nothing.
+_STEP = {"decode_s": 2e-3, "prefill_tok_s": 2e-3, "spread_up": 1e-2, "slow_start": 1e-2}
+_SECONDS_STEP = 0.05
+_LOGARITHMIC = ("decode_s", "prefill_tok_s")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A recipe, the figures that it yields, and the parameters that were free."""
+
+    condition: Condition
+    recipe: Recipe
+    figures: dict[str, float]
+    free: tuple[str, ...]
+
+    @property
+    def worst(self) -> float:
+        """Largest relative deviation from a printed figure; 0 where none was printed."""
+        return max(
+            (abs(self.figures[k] / v - 1) for k, v in self.condition.targets.items()), default=0.0
+        )
+
+
+def fit(condition: Condition, start: Recipe | None = None, fixed: Iterable[str] = ()) -> Fit:
+    """The recipe that meets the condition's printed figures; parameters in ``fixed`` stay."""
+    start = start or Recipe()
+    free = tuple(name for name in _free(condition) if name not in set(fixed))
+    if start.pause_s == 0 and "pause_s" in free:
+        start = replace(start, pause_s=_idle_s(condition))
+    best: Fit | None = None
+    for candidate in _candidates(condition, start, set(fixed)):
+        found = _solve(condition, candidate, free)
+        if best is None or _better(found, best):
+            best = found
+        if best.worst < GOOD and best.recipe.spread_up < PLAIN_SPREAD:
+            break
+    assert best is not None
+    return best
+
+
+def _unexplained(recipe: Recipe) -> tuple[float, float]:
+    return max(recipe.spread_up, PLAIN_SPREAD), recipe.catch_all_s()
+
+
+def _idle_s(condition: Condition) -> float:
+    """Seconds of a closed-loop cycle that the printed figures leave over: where pauses start."""
+    tokens = {
+        "input_throughput": condition.isl,
+        "output_throughput": condition.osl,
+        "total_throughput": condition.isl + condition.osl,
+    }
+    printed = condition.targets
+    cycles = [condition.concurrency * n / printed[k] for k, n in tokens.items() if k in printed]
+    if not cycles:
+        return 0.0
+    decode = (condition.osl - 1) * printed.get("tpot_mean_ms", 0.0) / 1e3
+    slots = min(1.0, condition.max_num_seqs * condition.replicas / condition.concurrency)
+    return max(0.0, slots * cycles[0] - decode - printed.get("ttft_mean_s", 0.0)) / 2
+
+
+def _better(one: Fit, other: Fit) -> bool:
+    if max(one.worst, other.worst) < 5e-4:
+        return _unexplained(one.recipe) < _unexplained(other.recipe)
+    return one.worst < other.worst
+
+
+def _free(condition: Condition) -> tuple[str, ...]:
+    """The parameters that the printed figures pin down."""
+    printed = set(condition.targets)
+    throughput = printed & {"input_throughput", "output_throughput", "total_throughput"}
+    if condition.workload == "prefill":
+        return ("prefill_tok_s",) + (("pause_s",) if "ttft_mean_s" in printed else ())
+    queued = condition.concurrency > condition.replicas * condition.max_num_seqs
+    if condition.workload == "decode":
+        # with all slots taken a pause hides in the queue: only time in the slot costs throughput
+        second = ("prefill_tok_s",) if queued else ("pause_s",)
+        third = ("slow_start",) if "tpot_p99_ms" in printed else ()
+        return ("decode_s", *(second if "tpot_mean_ms" in printed else ()), *third)
+    if "itl_median_ms" not in printed:
+        latency = "ttft_mean_s" in printed
+        return ("decode_s", "prefill_tok_s", "delay_s") if latency else ("pause_s",)
+    names = ("decode_s", "prefill_tok_s", "spread_up")
+    return (*names, "pause_s") if throughput else names
+
+
+def _candidates(condition: Condition, start: Recipe, fixed: set[str]) -> Iterator[Recipe]:
+    if condition.workload == "prefill":
+        for waves in (4, 8, 12, 16, 20, 24) if "waves" not in fixed else (start.waves,):
+            yield replace(start, waves=waves)
+        return
+    if condition.workload == "decode":
+        yield start
+        return
+    tail = condition.targets.get("itl_p99_ms")
+    middle = condition.targets.get("itl_median_ms", 0)
+    prompts = range(1, 7) if "prompts_per_batch" not in fixed else (start.prompts_per_batch,)
+    for ramp, jitter, batch in product((1.0, 0.0, 0.5), (0.5, 0.1, 0.25), prompts):
+        rate = start.prefill_tok_s
+        if tail and tail > 3 * middle:
+            rate = batch * condition.isl / ((tail - middle) / 1e3)
+        yield replace(
+            start, prompts_per_batch=batch, ramp=ramp, pause_jitter=jitter, prefill_tok_s=rate
+        )
+
+
+def _solve(condition: Condition, start: Recipe, free: tuple[str, ...]) -> Fit:
+    """Least squares over the free parameters; rates and steps on a log scale, the rest linear."""
+
+    def recipe(point: Floats) -> Recipe:
+        values: dict[str, Any] = {
+            name: getattr(start, name) * float(np.exp(x)) if name in _LOGARITHMIC else float(x)
+            for name, x in zip(free, point, strict=True)
+        }
+        return replace(start, **values)
+
+    def residuals(point: Floats) -> Floats:
+        found = figures(replay(condition, recipe(point)))
+        miss = [log(found[name] / value) for name, value in condition.targets.items()]
+        return np.array([*miss, *(1e-6 * point)])
+
+    def slopes(point: Floats) -> Floats:
+        here = residuals(point)
+        columns = []
+        for i, name in enumerate(free):
+            step = _STEP.get(name, _SECONDS_STEP)
+            there = point.copy()
+            there[i] += step
+            columns.append((residuals(there) - here) / step)
+        return np.array(columns).T
+
+    if free and condition.targets:
+        low = np.array([-3.0 if name in _LOGARITHMIC else 0.0 for name in free])
+        high = np.array([3.0 if name in _LOGARITHMIC else 1e4 for name in free])
+        first = np.array([0.0 if n in _LOGARITHMIC else getattr(start, n) for n in free])
+        first = np.clip(first, low + 1e-3, high - 1e-3)
+        answer = least_squares(
+            residuals, first, jac=slopes, bounds=(low, high), x_scale="jac", max_nfev=25
+        )
+        start = recipe(answer.x)
+    return Fit(condition, start, figures(replay(condition, start)), free)
