@@ -30,6 +30,9 @@ _SHOWN = (
 )
 
 
+_PAIR = ["metric", "same_definition", "reason", "theirs_recomputed"]
+
+
 def measure(path: Path) -> dict[str, Any]:
     """The metrics of every run below ``path``: see ``measure_tables`` for the shape.
 
@@ -43,7 +46,8 @@ def measure_tables(tables: Tables) -> dict[str, Any]:
 
     Each run: run_id, path, client, level, duration_from, itl_basis, ours (metric or count: value),
     native (the client's own), same_definition (metric: bool, for those that both have), why
-    (metric: the reason in words, for those that differ). What is undefined or unknown is null.
+    (metric: the reason in words, for those that differ), theirs_recomputed (metric: the client's
+    definition applied to our records, where they allow it). What is undefined or unknown is null.
     """
     metrics = run_metrics(tables)
     compared = {str(run): rows for run, rows in compare(tables, metrics).groupby("run_id")}
@@ -55,9 +59,10 @@ def measure_tables(tables: Tables) -> dict[str, Any]:
     runs = []
     for row in metrics.sort_values(["path", "run_id"], kind="stable").to_dict("records"):
         run_id = str(row["run_id"])
-        pairs = compared.get(run_id, pd.DataFrame(columns=["metric", "same_definition", "reason"]))
+        pairs = compared.get(run_id, pd.DataFrame(columns=_PAIR))
         same = dict(zip(pairs["metric"], pairs["same_definition"].astype(bool), strict=True))
         why = dict(zip(pairs["metric"], pairs["reason"], strict=True))
+        again = dict(zip(pairs["metric"], pairs["theirs_recomputed"], strict=True))
         runs.append(
             {
                 "run_id": run_id,
@@ -70,6 +75,9 @@ def measure_tables(tables: Tables) -> dict[str, Any]:
                 "native": {k: _value(v) for k, v in native(own[run_id])[0].items()},
                 "same_definition": {name: bool(value) for name, value in same.items()},
                 "why": {name: str(text) for name, text in why.items() if text},
+                "theirs_recomputed": {
+                    name: value for name in again if (value := _value(again[name])) is not None
+                },
             }
         )
     return {"runs": runs, "refused": tables.refused.to_pylist()}
@@ -103,16 +111,20 @@ def _run(run: dict[str, Any]) -> str:
     client = str(run["client"] or "client")
     table = [("", "ours", client, "deviation")]
     notes: dict[str, str] = {}
+    agreement: dict[str, list[float]] = {}  # of the client's definition, recomputed
     for name in _SHOWN:
         mine, own = ours[name], theirs.get(name)
         if mine is None and own is None:
             continue
         mark = ""
         if mine is not None and own and name in run["same_definition"]:
-            mark = f"{100 * (mine / own - 1):+.3f} %"
-        if text := run["why"].get(name):
+            mark = _percent(mine / own - 1)
+        if (text := run["why"].get(name)) and run["level"] != "summary":
             number = notes.setdefault(text, f"[{len(notes) + 1}]")
             mark = f"{mark} {number}".strip()
+            again = run["theirs_recomputed"].get(name)
+            if again is not None and own:
+                agreement.setdefault(text, []).append(again / own - 1)
         unit = METRICS[name].unit
         table.append((f"{METRICS[name].label} ({unit})", _figure(mine), _figure(own), mark))
     widths = [max(len(row[i]) for row in table) for i in range(4)]
@@ -124,8 +136,17 @@ def _run(run: dict[str, Any]) -> str:
         ).rstrip()
         for row in table
     ]
-    lines += [f"  {number} differs by definition: {text}" for text, number in notes.items()]
+    for text, number in notes.items():
+        lines.append(f"  {number} differs by definition: {text}")
+        if found := agreement.get(text):
+            worst = _percent(max(found, key=abs))
+            lines.append(f"      recomputed by that definition, ours deviates by {worst} at most")
     return "\n".join(lines)
+
+
+def _percent(ratio: float) -> str:
+    text = f"{100 * ratio:+.3f} %"
+    return text.replace("-0.000", "+0.000")
 
 
 def _figure(value: float | None) -> str:

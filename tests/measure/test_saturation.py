@@ -1,0 +1,105 @@
+"""Curves whose shape is known, and what is said about them."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from servebook.measure.saturation import points, saturation, steps
+
+
+def curve(values: dict[int, float | list[float]], configuration: str | None = "a") -> pd.DataFrame:
+    rows = [
+        {
+            "run_id": f"{configuration}/c{c}/{i}",
+            "configuration": configuration,
+            "workload": "decode",
+            "concurrency": c,
+            "rate": value,
+        }
+        for c, given in values.items()
+        for i, value in enumerate(given if isinstance(given, list) else [given])
+    ]
+    return points(pd.DataFrame(rows).astype({"concurrency": "Int64"}), "rate")
+
+
+@pytest.mark.parametrize(
+    ("values", "finding", "peak", "plateau", "knee"),
+    [
+        ({1: 100, 2: 200, 4: 400}, "not saturated", 4, None, None),
+        ({1: 100, 2: 190, 4: 250, 8: 300}, "not saturated", 8, None, 2),
+        ({1: 100, 2: 180, 4: 300, 8: 310, 16: 312}, "plateau", 16, 4, 4),
+        ({1: 100, 2: 100, 4: 101}, "plateau", 4, 1, None),
+        ({1: 100, 2: 200, 4: 390, 8: 300}, "reversal", 4, None, 4),
+        ({1: 100, 2: 200, 4: 390, 8: 380}, "plateau", 4, 4, 4),  # 2.6 % down is no reversal
+        ({1: 100, 2: 200}, "too few points", 2, None, None),
+        ({8: 100}, "too few points", 8, None, None),
+    ],
+)
+def test_findings(
+    values: dict[int, float | list[float]],
+    finding: str,
+    peak: int,
+    plateau: int | None,
+    knee: int | None,
+) -> None:
+    (row,) = saturation(curve(values)).to_dict("records")
+    assert row["finding"] == finding
+    assert row["peak_concurrency"] == peak
+    assert row["lower_bound"] == (finding in ("not saturated", "too few points"))
+    for name, expected in (("plateau_from", plateau), ("knee_concurrency", knee)):
+        assert row[name] == expected if expected is not None else pd.isna(row[name])
+
+
+def test_steps_by_hand() -> None:
+    (first, second) = steps(curve({8: 100, 16: 150, 64: 300})).to_dict("records")
+    assert first["ratio"] == 1.5
+    assert first["gain_per_doubling"] == pytest.approx(0.5)
+    assert first["efficiency"] == 0.75
+    assert second["doublings"] == 2
+    assert second["gain_per_doubling"] == pytest.approx(math.sqrt(2) - 1)
+    assert pd.isna(first["within_repeats"])
+
+
+def test_a_threshold_is_a_parameter() -> None:
+    data = curve({1: 100, 2: 150, 4: 160})
+    assert saturation(data)["finding"].item() == "not saturated"  # 6.7 % per doubling
+    (row,) = saturation(data, plateau_gain=0.1).to_dict("records")
+    assert row["finding"] == "plateau"
+    assert "10%" in row["rule"]
+
+
+def test_repeats_count_as_their_mean_with_a_range() -> None:
+    data = curve({1: 100, 2: [180, 220], 4: [210, 250]})
+    two = data[data["concurrency"] == 2].to_dict("records")[0]
+    assert (two["value"], two["low"], two["high"], two["n_runs"]) == (200, 180, 220, 2)
+    assert two["runs"] == ("a/c2/0", "a/c2/1")
+    (row,) = saturation(data).to_dict("records")
+    assert row["finding"] == "not saturated"
+    assert row["within_repeats"] is True  # 220 and 210 overlap: the gain may be chance
+
+
+def test_a_reversal_inside_the_spread_of_repeats_says_so() -> None:
+    (row,) = saturation(curve({1: 100, 2: [190, 230], 4: [180, 200]})).to_dict("records")
+    assert row["finding"] == "reversal"
+    assert row["within_repeats"] is True
+
+
+def test_groups_are_apart_and_unnamed_configurations_stay() -> None:
+    data = pd.concat([curve({1: 1, 2: 2, 4: 4}), curve({1: 1, 2: 1, 4: 1}, None)])
+    found = saturation(data)
+    assert found["finding"].tolist() == ["not saturated", "plateau"]
+
+
+def test_without_groups() -> None:
+    data = curve({1: 100, 2: 200, 4: 400})[["concurrency", "value", "low", "high", "n_runs"]]
+    assert saturation(data, by=())["finding"].tolist() == ["not saturated"]
+
+
+def test_nothing_measured() -> None:
+    empty = points(
+        pd.DataFrame(columns=["run_id", "configuration", "workload", "concurrency", "rate"]), "rate"
+    )
+    assert empty.empty
+    assert saturation(empty).empty
+    assert steps(empty).empty
