@@ -11,17 +11,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from servebook.measure.fabric import LINK
 from servebook.measure.thin import without
 
 __all__ = ["agreement", "polls"]
-
-_LINK = ["device", "interface", "direction"]
 
 
 def polls(intervals: pd.DataFrame) -> pd.DataFrame:
     """How often each link was read, and the longest burst that one reading could hide.
 
-    Columns: device, interface, direction, n_intervals, poll_s (median length), longest_s,
+    Columns: ``LINK``, n_intervals, poll_s (median length), longest_s,
     burst_s. A mean use of u over dt seconds may be one burst at line rate of u x dt seconds;
     ``burst_s`` is the largest such value, NaN where no speed is known. Intervals flagged ``gap``,
     ``reset`` or ``over_speed`` take no part.
@@ -29,7 +28,7 @@ def polls(intervals: pd.DataFrame) -> pd.DataFrame:
     usable = without(intervals, ("gap", "reset", "over_speed"))
     length = (usable["t1_ns"] - usable["t0_ns"]) / 1e9
     timed = usable.assign(length_s=length, burst_s=usable["util_fraction"] * length)
-    found = timed.groupby(_LINK, sort=True).agg(
+    found = timed.groupby(LINK, sort=True).agg(
         n_intervals=("length_s", "size"),
         poll_s=("length_s", "median"),
         longest_s=("length_s", "max"),
@@ -41,48 +40,48 @@ def polls(intervals: pd.DataFrame) -> pd.DataFrame:
 def agreement(intervals: pd.DataFrame, ports: pa.Table) -> pd.DataFrame:
     """Bytes that two sources counted on one interface over the time that both cover.
 
-    Two readings are of one interface where the manifest gives both the role ``host``, the same
-    node and the same interface name under different devices. Columns: node, interface, direction,
-    device, other, t0_ns, t1_ns (the common window), bytes, other_bytes, deviation (other over the
-    first, minus 1; NaN where the first counted nothing), edge_fraction (the longer reading over
-    the window: how far the edges alone may move the deviation). Intervals at the edges count
-    with the share of them that lies inside the window.
+    Two series are of one interface where device and name are the same, or where the manifest gives
+    both the role ``host``, the same node and the same name. Columns: interface, scope, direction,
+    device, source, other_device, other_source, t0_ns, t1_ns (the common window), bytes,
+    other_bytes, deviation (other over the first, minus 1; NaN where the first counted nothing),
+    edge_fraction (the longest reading over the window: how far the edges alone may move the
+    deviation). Intervals at the edges count with the share of them that lies inside the window.
     """
-    stated = ports.select(["device", "interface", "role", "node"]).to_pandas()
-    hosts = stated[(stated["role"] == "host") & stated["node"].notna()]
+    names = {
+        (row["device"], row["interface"]): row["node"]
+        for row in ports.select(["device", "interface", "role", "node"]).to_pylist()
+        if row["role"] == "host" and row["node"] is not None
+    }
+    series: dict[tuple[str, ...], list[pd.DataFrame]] = {}
+    named = ["device", "source", "interface", "scope", "direction"]
+    for key, frame in intervals.groupby(named, sort=True):
+        device, _, *rest = (str(part) for part in key)
+        node = names.get((device, rest[0]))
+        owner = f"device {device}" if node is None else f"node {node}"
+        series.setdefault((owner, *rest), []).append(frame)
     rows = []
-    for (node, interface), group in hosts.groupby(["node", "interface"], sort=True):
-        for device, other in combinations(sorted(set(group["device"])), 2):
-            for direction in ("rx", "tx"):
-                pair = [_series(intervals, d, str(interface), direction) for d in (device, other)]
-                row = _compare(pair[0], pair[1])
-                if row is not None:
-                    rows.append(
-                        {
-                            "node": node,
-                            "interface": interface,
-                            "direction": direction,
-                            "device": device,
-                            "other": other,
-                            **row,
-                        }
-                    )
-    columns = ["node", "interface", "direction", "device", "other", "t0_ns", "t1_ns"]
-    columns += ["bytes", "other_bytes", "deviation", "edge_fraction"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _series(intervals: pd.DataFrame, device: str, interface: str, direction: str) -> pd.DataFrame:
-    return intervals[
-        (intervals["device"] == device)
-        & (intervals["interface"] == interface)
-        & (intervals["direction"] == direction)
-    ]
+    for (_, interface, scope, direction), frames in sorted(series.items(), key=lambda s: s[0]):
+        for one, other in combinations(frames, 2):
+            row = _compare(one, other)
+            if row is not None:
+                rows.append(
+                    {
+                        "interface": interface,
+                        "scope": scope,
+                        "direction": direction,
+                        "device": one["device"].iloc[0],
+                        "source": one["source"].iloc[0],
+                        "other_device": other["device"].iloc[0],
+                        "other_source": other["source"].iloc[0],
+                        **row,
+                    }
+                )
+    columns = ["interface", "scope", "direction", "device", "source", "other_device"]
+    columns += ["other_source", "t0_ns", "t1_ns", "bytes", "other_bytes", "deviation"]
+    return pd.DataFrame(rows, columns=[*columns, "edge_fraction"])
 
 
 def _compare(one: pd.DataFrame, other: pd.DataFrame) -> dict[str, float] | None:
-    if one.empty or other.empty:
-        return None
     t0 = max(int(one["t0_ns"].min()), int(other["t0_ns"].min()))
     t1 = min(int(one["t1_ns"].max()), int(other["t1_ns"].max()))
     if t1 <= t0:

@@ -16,7 +16,7 @@ import pandas as pd
 __all__ = ["LIMIT", "envelope", "segments", "steps", "without"]
 
 LIMIT = 400
-_PORT = ("device", "interface", "direction")
+_PORT = ("source", "device", "interface", "scope", "direction")
 _BREAKS = frozenset({"gap", "reset"})
 
 
@@ -36,7 +36,7 @@ def segments(intervals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     a series, time is covered if one of them covers it. Sorted by series, t0_ns, t1_ns.
     """
     usable = without(intervals, _BREAKS)
-    ties = [c for c in _PORT if c not in by]
+    ties = [c for c in _PORT if c not in by and c in usable]
     usable = usable.sort_values([*by, "t0_ns", "t1_ns", *ties], kind="stable", ignore_index=True)
     numbers = np.zeros(len(usable), dtype=np.int64)
     if len(usable):

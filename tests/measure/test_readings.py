@@ -14,6 +14,8 @@ def readings(device, *rows, direction="tx", interface="lo"):
     return pd.DataFrame(
         [
             {
+                "source": f"{device}.csv",
+                "scope": "port",
                 "device": device,
                 "interface": interface,
                 "direction": direction,
@@ -87,3 +89,11 @@ def test_readings_at_different_times_are_not_compared():
 def test_a_source_that_counted_nothing_has_no_deviation():
     frame = pd.concat([readings("a", (0, 1, 0, 0)), readings("b", (0, 1, 5, 0))])
     assert np.isnan(agreement(frame, HOST)["deviation"].item())
+
+
+def test_two_sources_of_one_device_are_compared_without_the_manifest():
+    one = readings("a", (0, 1, 100, 0), (1, 2, 100, 0))
+    other = readings("a", (0, 2, 190, 0)).assign(source="other.json")
+    (row,) = agreement(pd.concat([one, other]), ports()).to_dict("records")
+    assert (row["source"], row["other_source"]) == ("a.csv", "other.json")
+    assert row["deviation"] == pytest.approx(-0.05)
