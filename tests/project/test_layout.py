@@ -23,7 +23,7 @@ MACHINE = re.compile(
     r"(?<![\w.~-])/" + r"(?:work|tmp|home|root|Users|opt|mnt)/[\w.-]"
     r"|[A-Z]:" + r"\\Users\\"
     r"|(?:pypi|files\.python" + r"hosted|test\.pypi)\.org"
-    r"|\b(?:artif" + r"actory|nexus|devpi)\b"
+    r"|\b(?:artif" + r"actory|nex" + r"us|dev" + r"pi)\b"
 )
 
 
