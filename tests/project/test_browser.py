@@ -82,6 +82,7 @@ def test_without_a_browser_tests_are_skipped_and_fail_in_ci(
         "import pytest\n\n@pytest.mark.browser\ndef test_page(): pass\n\ndef test_plain(): pass\n"
     )
     environment = {**os.environ, "PATH": str(tmp_path / "nothing"), "CI": ci}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # none is needed, and some are slow
     command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
