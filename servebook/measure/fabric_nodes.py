@@ -1,0 +1,186 @@
+"""Link use of a server's links together, and how evenly they carry it.
+
+A link that several sources counted is taken from one of them (``one_source``); nothing is ever
+added up twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from servebook.measure.fabric import LINK, USAGE, idle, link_use
+from servebook.measure.intervals import good
+
+__all__ = ["balance", "node_usage", "one_source", "rail_skew"]
+
+_PORT = ["device", "interface", "scope", "direction"]
+
+
+def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The intervals with one source per link where several overlap in time, and which were left.
+
+    A counter is preferred to a rate, true times to a query's grid, more intervals to fewer, then
+    the first name. The sentences say which source was taken for which links.
+    """
+    dropped: set[tuple[str, ...]] = set()
+    words: dict[tuple[str, str], list[str]] = {}
+    for port, frame in intervals.groupby(_PORT, sort=True):
+        ranked = []
+        for source, rows in frame.groupby("source", sort=True):
+            grid = any("grid" in flags for flags in rows["flags"])
+            rank = (bool((rows["source_kind"] == "rate").all()), grid, -len(rows), str(source))
+            ranked.append((rank, int(rows["t0_ns"].min()), int(rows["t1_ns"].max())))
+        taken: list[tuple[int, int, str]] = []
+        for rank, start, end in sorted(ranked):
+            rival = next((name for a, b, name in taken if start < b and a < end), None)
+            if rival is None:
+                taken.append((start, end, rank[3]))
+                continue
+            dropped.add((rank[3], *(str(part) for part in port)))
+            words.setdefault((rival, rank[3]), []).append(f"{port[0]} {port[1]} {port[3]}")
+    keep = [tuple(key) not in dropped for key in intervals[LINK].astype(str).to_numpy()]
+    told = tuple(
+        f"{', '.join(links)}: counted by {kept} and {left} at the same time; sums use {kept}"
+        for (kept, left), links in sorted(words.items())
+    )
+    return intervals[keep], told
+
+
+def node_usage(
+    intervals: pd.DataFrame,
+    phases: pd.DataFrame,
+    ports: pa.Table,
+    levels: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Usual, peak and floor of all links of a node together, per run, role and direction.
+
+    ``ports`` (schema "ports") says which links belong to a node. Links of one node are added over
+    the intervals of the one that was read least often, the others' bytes shared out by time.
+    Columns: run_id, configuration, workload, concurrency, node, role, direction, n_ports (of the
+    manifest), n_counted, and ``USAGE``; speed_bps is the sum. Where a link of the node was not
+    counted the values are NaN and ``why`` says so.
+    """
+    taken, _ = one_source(good(intervals))
+    taken = taken[taken["scope"] == "port"]
+    floors = idle(intervals, phases) if levels is None else levels
+    known = {
+        tuple(str(part) for part in key): float(value)
+        for key, value in zip(floors[LINK].to_numpy(), floors["idle_bps"], strict=True)
+    }
+    by_port = dict(iter(taken.groupby(["device", "interface", "direction"])))
+    rows = []
+    for (node, role), members in _nodes(ports).items():
+        for direction in ("rx", "tx"):
+            links = [by_port.get((*member, direction)) for member in members]
+            counted = [frame for frame in links if frame is not None]
+            for phase in phases.to_dict("records"):
+                t0, t1 = int(phase["t0_ns"]), int(phase["t1_ns"])
+                near = [f[(f["t1_ns"] > t0) & (f["t0_ns"] < t1)] for f in counted]
+                near = [frame for frame in near if len(frame)]
+                if not near:
+                    continue
+                level = sum(known.get(_link(frame), np.nan) for frame in near)
+                use = (
+                    link_use(_added(near), t0, t1, level)
+                    if len(near) == len(members)
+                    else {"why": f"{len(near)} of {len(members)} links of the node were counted"}
+                )
+                rows.append(
+                    {name: phase[name] for name in ("run_id", "configuration", "workload")}
+                    | {"concurrency": phase["concurrency"], "node": node, "role": role}
+                    | {"direction": direction, "n_ports": len(members), "n_counted": len(near)}
+                    | use
+                )
+    names = ["run_id", "configuration", "workload", "concurrency", "node", "role", "direction"]
+    out = pd.DataFrame(rows, columns=[*names, "n_ports", "n_counted", *USAGE])
+    return out.astype({"peak_t0_ns": "Int64"})
+
+
+def rail_skew(usage: pd.DataFrame, ports: pa.Table) -> pd.DataFrame:
+    """How evenly the links of a node carry a run: one row per link, sorted by use.
+
+    ``usage`` is what ``usage`` gives, one source per link. Columns: run_id, node, role,
+    direction, device, interface, rail, usual_bps, rank (1 = most used), share_of_mean,
+    max_over_min (of the node's links in that run and direction; NaN below two links).
+    """
+    about = ports.select(["device", "interface", "node", "role", "rail"]).to_pandas()
+    frame = usage.dropna(subset=["usual_bps"]).merge(about, on=["device", "interface"])
+    group = ["run_id", "node", "role", "direction"]
+    use = frame.groupby(group, dropna=False)["usual_bps"]
+    frame["share_of_mean"] = frame["usual_bps"] / use.transform("mean")
+    frame["rank"] = use.rank(ascending=False, method="first").astype("int64")
+    several = use.transform("count") > 1
+    frame["max_over_min"] = (use.transform("max") / use.transform("min")).where(several)
+    columns = [*group, "device", "interface", "rail", "usual_bps", "rank"]
+    out = frame[[*columns, "share_of_mean", "max_over_min"]]
+    return out.sort_values([*group, "rank"], kind="stable", ignore_index=True)
+
+
+def balance(attributed: pd.DataFrame) -> pd.DataFrame:
+    """What each link received and sent in each run, from ``attributed`` (or bytes per token).
+
+    Columns: run_id, source, device, interface, scope, rx_bytes, tx_bytes (NaN where that
+    direction was not counted), tx_over_rx.
+    """
+    keys = ["run_id", "source", "device", "interface", "scope"]
+    wide = attributed.pivot_table(
+        index=keys, columns="direction", values="bytes", aggfunc="sum", sort=True
+    )
+    wide = wide.reindex(columns=["rx", "tx"]).rename(columns=lambda name: f"{name}_bytes")
+    wide["tx_over_rx"] = (wide["tx_bytes"] / wide["rx_bytes"]).where(wide["rx_bytes"] > 0)
+    out = wide.reset_index()
+    out.columns.name = None
+    return out
+
+
+def _nodes(ports: pa.Table) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """(node, role) -> its (device, interface) pairs, sorted."""
+    nodes: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for row in ports.to_pylist():
+        if row["node"]:
+            key = (row["node"], row["role"] or "")
+            nodes.setdefault(key, set()).add((row["device"], row["interface"]))
+    return {key: sorted(nodes[key]) for key in sorted(nodes)}
+
+
+def _link(frame: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(str(part) for part in frame[LINK].iloc[0])
+
+
+def _added(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """The links' rates added over the intervals of the one with the longest of them."""
+    spacing = [float((f["t1_ns"] - f["t0_ns"]).median()) for f in frames]
+    base = frames[int(np.argmax(spacing))]
+    start, end = base["t0_ns"].to_numpy(), base["t1_ns"].to_numpy()
+    moved = base["bytes"].to_numpy().copy()
+    for frame in frames:
+        if frame is not base:
+            moved += _between(frame, start, end)
+    out = pd.DataFrame(
+        {
+            "t0_ns": start,
+            "t1_ns": end,
+            "rate_bps": moved * 8e9 / (end - start),
+            "speed_bps": sum(float(frame["speed_bps"].iloc[0]) for frame in frames),
+        }
+    )
+    return out[out["rate_bps"].notna()]
+
+
+def _between(
+    frame: pd.DataFrame, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Bytes of one link between the times; NaN where it was not watched throughout."""
+    t0, t1 = frame["t0_ns"].to_numpy(), frame["t1_ns"].to_numpy()
+    zero = min(int(start.min()), int(t0.min()))
+    points = np.ravel(np.column_stack([t0, t1]) - zero).astype(float)
+    amount = np.cumsum(frame["bytes"].to_numpy())
+    totals = np.ravel(np.column_stack([amount - frame["bytes"].to_numpy(), amount]))
+    watched = np.ravel(np.column_stack([np.cumsum(t1 - t0) - (t1 - t0), np.cumsum(t1 - t0)]))
+    a, b = (start - zero).astype(float), (end - zero).astype(float)
+    moved = np.interp(b, points, totals) - np.interp(a, points, totals)
+    seen = np.interp(b, points, watched) - np.interp(a, points, watched)
+    return np.where(seen >= (b - a) * (1 - 1e-6), moved, np.nan)
