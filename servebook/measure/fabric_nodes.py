@@ -46,7 +46,7 @@ def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
         f"{', '.join(links)}: counted by {kept} and {left} at the same time; sums use {kept}"
         for (kept, left), links in sorted(words.items())
     )
-    return intervals[keep], told
+    return intervals[np.array(keep, dtype=bool)], told
 
 
 def node_usage(

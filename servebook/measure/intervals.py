@@ -95,7 +95,8 @@ def intervals(samples: pa.Table, ports: pa.Table) -> pd.DataFrame:
 
 def good(frame: pd.DataFrame) -> pd.DataFrame:
     """The intervals whose rate can be trusted: none of the flags in ``EXCLUDED``."""
-    return frame[[EXCLUDED.isdisjoint(flags) for flags in frame["flags"]]]
+    usable = np.array([EXCLUDED.isdisjoint(flags) for flags in frame["flags"]], dtype=bool)
+    return frame[usable]
 
 
 def refreshes(stamps: Sequence[tuple[Ints, npt.NDArray[np.bool_]]]) -> tuple[Ints, int] | None:

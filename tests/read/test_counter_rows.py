@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servebook.errors import DumpError
@@ -53,11 +53,13 @@ def test_what_is_no_counter_is_told_in_words(text: str, words: str) -> None:
         whole(text)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1))
 def test_every_uint64_survives(value: int) -> None:
     assert whole(str(value)) == value
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_text_is_a_value_or_a_value_error(text: str) -> None:
     for convert in (whole, number):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servebook.read.counter_rows import Rows
@@ -38,6 +38,7 @@ def test_other_numbers_are_no_epoch(text: str) -> None:
         epoch_ns(text)
 
 
+@settings(deadline=None)
 @given(st.integers(10**18, 4 * 10**18))
 def test_every_ns_is_exact_in_each_notation(ns: int) -> None:
     assert epoch_ns(str(ns)) == (ns, 1)

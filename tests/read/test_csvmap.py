@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servebook.errors import DumpError
@@ -125,6 +125,7 @@ def test_a_csv_of_something_else_is_not_claimed(tmp_path: Path) -> None:
     assert csvmap.find(survey(tmp_path)) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=8))
 def test_counts_are_exact(tmp_path_factory: pytest.TempPathFactory, counts: list[int]) -> None:
     lines = [f"{1795972223 + i},{count}" for i, count in enumerate(counts)]
