@@ -5,6 +5,7 @@ from __future__ import annotations
 from servebook.read import (
     aiperf,
     csvmap,
+    gnmic,
     iproute,
     node_text,
     procnetdev,
@@ -20,6 +21,7 @@ FORMATS: tuple[Format, ...] = (
     aiperf.FORMAT,
     vllm.FORMAT,
     prometheus_api.FORMAT,
+    gnmic.FORMAT,
     node_text.FORMAT,
     iproute.FORMAT,
     procnetdev.FORMAT,

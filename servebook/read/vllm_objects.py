@@ -13,11 +13,12 @@ from typing import Any
 __all__ = ["objects"]
 
 
-def objects(text: str) -> Iterator[tuple[int, Any, str | None]]:
+def objects(text: str, opening: str = "{") -> Iterator[tuple[int, Any, str | None]]:
     """(line of its first character, object, None), or (line, None, reason) for what is none.
 
     NaN and Infinity are read, because this client writes them. After a broken object the next
-    line that begins with ``{`` is tried, so that one torn result does not hide those after it.
+    line that begins with ``opening`` is tried, so that one torn result does not hide those after
+    it.
     """
     decoder = json.JSONDecoder()
     at, line = 0, 1
@@ -32,7 +33,7 @@ def objects(text: str) -> Iterator[tuple[int, Any, str | None]]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            at = text.find("\n{", start)
+            at = text.find("\n" + opening, start)
             at = len(text) if at < 0 else at
             torn = at >= len(text)
             yield line, None, "no valid JSON" + ("; the file is torn there" if torn else "")

@@ -1,0 +1,94 @@
+"""gnmic events: arrays one after another, strings for numbers, what is no counter."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servebook.errors import DumpError
+from servebook.read import gnmic
+from servebook.read.files import survey
+from servebook.read.source import Source
+from servebook.tables import Tables
+
+AT = 1_767_225_600_000_000_000
+COUNTERS = "/interfaces/interface/state/counters/"
+
+
+def event(at: int = AT, port: str = "Ethernet1/1", **values: Any) -> dict[str, Any]:
+    return {
+        "name": "counters",
+        "timestamp": at,
+        "tags": {"interface_name": port, "source": "10.0.0.7:6030", "subscription-name": "c"},
+        "values": {COUNTERS + name.replace("_", "-"): value for name, value in values.items()},
+    }
+
+
+def read(path: Path) -> Tables:
+    return gnmic.read(Source("gnmic-event", path.parent, path, (path,)))
+
+
+def test_concatenated_arrays_with_numbers_as_strings(tmp_path: Path) -> None:
+    path = tmp_path / "leaf.json"
+    first = [event(in_octets="18446744073709551615", out_octets=7)]
+    second = [event(AT + 10**9, port="Ethernet1/2", in_octets=8), event(AT + 10**9, in_octets=9)]
+    path.write_text(json.dumps(first, indent=2) + "\n" + json.dumps(second) + "\n")
+    [source] = gnmic.find(survey(path))
+    rows = gnmic.read(source).samples.to_pylist()
+    assert [(r["interface"], r["direction"], r["count"]) for r in rows] == [
+        ("Ethernet1/1", "rx", 2**64 - 1),
+        ("Ethernet1/1", "tx", 7),
+        ("Ethernet1/2", "rx", 8),
+        ("Ethernet1/1", "rx", 9),
+    ]
+    assert {(r["ts_kind"], r["bits"], r["device"]) for r in rows} == {("device", 64, "device 1")}
+    assert rows[2]["ts_ns"] == AT + 10**9
+    assert "10.0.0.7" not in str(rows)
+
+
+def test_one_event_per_line_and_gz(tmp_path: Path) -> None:
+    path = tmp_path / "leaf.json.gz"
+    lines = [json.dumps(event(AT + i, in_octets=i)) for i in range(3)]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    [source] = gnmic.find(survey(path))
+    assert [r["count"] for r in gnmic.read(source).samples.to_pylist()] == [0, 1, 2]
+
+
+def test_what_is_not_used_is_set_aside_with_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "leaf.json"
+    nameless = event(in_octets=1)
+    del nameless["tags"]["interface_name"]
+    timeless = event(in_octets=1)
+    timeless["timestamp"] = "soon"
+    good = event(in_octets=1, oper_status="UP", in_pkts=-4)
+    path.write_text(json.dumps([nameless, timeless, good, "text"]) + '\n[{"timestamp": 1')
+    tables = read(path)
+    assert tables.samples.num_rows == 1
+    reasons = " | ".join(tables.set_aside.column("reason").to_pylist())
+    for words in ("no tag names", "no `timestamp`", "not a counter", "negative", "no `values`"):
+        assert words in reasons
+    assert "the file is torn there" in reasons
+
+
+def test_events_without_counters_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "leaf.json"
+    path.write_text(json.dumps([event(oper_status="UP")]))
+    with pytest.raises(DumpError, match="none that can be used; subscribe to"):
+        read(path)
+
+
+@given(cut=st.integers(1, 400))
+def test_a_file_cut_anywhere_is_read_or_refused(cut: int, tmp_path_factory) -> None:
+    path = tmp_path_factory.mktemp("cut") / "leaf.json"
+    whole = "\n".join(json.dumps([event(AT + i, in_octets=i)]) for i in range(3))
+    path.write_text(whole[:cut])
+    try:
+        assert read(path).samples.num_rows <= 3
+    except DumpError:
+        assert cut < len(whole)
