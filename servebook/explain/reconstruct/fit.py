@@ -10,7 +10,7 @@ with the smallest worst deviation wins, fewer catch-all seconds deciding between
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import log
@@ -42,6 +42,11 @@ class Fit:
     figures: dict[str, float]
     free: tuple[str, ...]
 
+    @classmethod
+    def of(cls, condition: Condition, recipe: Recipe, free: tuple[str, ...]) -> Fit:
+        """What the recipe yields under the condition."""
+        return cls(condition, recipe, figures(replay(condition, recipe)), free)
+
     @property
     def worst(self) -> float:
         """Largest relative deviation from a printed figure; 0 where none was printed."""
@@ -50,14 +55,16 @@ class Fit:
         )
 
 
-def fit(condition: Condition, start: Recipe | None = None, fixed: Iterable[str] = ()) -> Fit:
-    """The recipe that meets the condition's printed figures; parameters in ``fixed`` stay."""
-    start = start or Recipe()
-    free = tuple(name for name in _free(condition) if name not in set(fixed))
+def fit(condition: Condition, start: Recipe, *, based: bool = False) -> Fit:
+    """The recipe that meets the condition's printed figures, from ``start``.
+
+    ``based``: the start is the fit of a like run, whose discrete settings are kept.
+    """
+    free = _free(condition) if condition.targets else ()
     if start.pause_s == 0 and "pause_s" in free:
         start = replace(start, pause_s=_idle_s(condition))
     best: Fit | None = None
-    for candidate in _candidates(condition, start, set(fixed)):
+    for candidate in (start,) if based else _candidates(condition, start):
         found = _solve(condition, candidate, free)
         if best is None or _better(found, best):
             best = found
@@ -112,9 +119,9 @@ def _free(condition: Condition) -> tuple[str, ...]:
     return (*names, "pause_s") if throughput else names
 
 
-def _candidates(condition: Condition, start: Recipe, fixed: set[str]) -> Iterator[Recipe]:
+def _candidates(condition: Condition, start: Recipe) -> Iterator[Recipe]:
     if condition.workload == "prefill":
-        for waves in (4, 8, 12, 16, 20, 24) if "waves" not in fixed else (start.waves,):
+        for waves in (4, 8, 12, 16, 20, 24):
             yield replace(start, waves=waves)
         return
     if condition.workload == "decode":
@@ -122,8 +129,7 @@ def _candidates(condition: Condition, start: Recipe, fixed: set[str]) -> Iterato
         return
     tail = condition.targets.get("itl_p99_ms")
     middle = condition.targets.get("itl_median_ms", 0)
-    prompts = range(1, 7) if "prompts_per_batch" not in fixed else (start.prompts_per_batch,)
-    for ramp, jitter, batch in product((1.0, 0.0, 0.5), (0.5, 0.1, 0.25), prompts):
+    for ramp, jitter, batch in product((1.0, 0.0, 0.5), (0.5, 0.1, 0.25), range(1, 7)):
         rate = start.prefill_tok_s
         if tail and tail > 3 * middle:
             rate = batch * condition.isl / ((tail - middle) / 1e3)
@@ -166,4 +172,4 @@ def _solve(condition: Condition, start: Recipe, free: tuple[str, ...]) -> Fit:
             residuals, first, jac=slopes, bounds=(low, high), x_scale="jac", max_nfev=25
         )
         start = recipe(answer.x)
-    return Fit(condition, start, figures(replay(condition, start)), free)
+    return Fit.of(condition, start, free)
