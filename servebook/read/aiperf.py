@@ -28,6 +28,7 @@ from servebook.read.aiperf_summary import Settings, native, settings
 from servebook.read.files import lines, loads, read_text, sha256
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import Format, Source, relative
+from servebook.read.values import text
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "read"]
@@ -105,8 +106,8 @@ def _run(
         "run_id": requests.run_id,
         "format": "aiperf",
         "client": "AIPerf",
-        "client_version": _text(summary.get("aiperf_version")),
-        "schema_version": _text(summary.get("schema_version")),
+        "client_version": text(summary.get("aiperf_version")),
+        "schema_version": text(summary.get("schema_version")),
         "path": relative(source.main, source.root),
         "sha256": sha256(source.main),
         "model": asked.model,
@@ -128,7 +129,7 @@ def _run(
         row["n_lost"] = _lost(row, asked, found, notes, bool(summary))
         lengths = requests.median("isl"), requests.median("osl")
         first_tokens = requests.column("first_token_ns")
-        if row["streaming"] is None and any(t is not None for t in first_tokens):
+        if not row["streaming"] and any(t is not None for t in first_tokens):
             row["streaming"] = True
     else:
         row |= _summary_only(own, manifest, notes) | {"level": "summary"}
@@ -242,7 +243,3 @@ def _refuse(source: Source, found: Parsed) -> None:
         "copy the file again",
         line=line,
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

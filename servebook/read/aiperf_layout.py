@@ -44,10 +44,13 @@ def stem(name: str) -> str:
 
 def part(file: File) -> str | None:
     """The part that a file plays: records, raw, summary, phases, config, or None."""
-    head = file.head
-    if head.lstrip()[:1] != b"{":
-        # A damaged first line hides the content; the default name still tells.
-        return "records" if head and file.path.name.startswith("profile_export.jsonl") else None
+    told = _content(file.head)
+    # Damage can hide the content; the default name still tells.
+    named = told is None and file.path.name in ("profile_export.jsonl", "profile_export.jsonl.gz")
+    return "records" if named else told
+
+
+def _content(head: bytes) -> str | None:
     first = next((line for line in _lines(head) if _RECORD.search(line)), None)
     if first is not None and (b'"metrics"' in first or b'"error"' in first or _RAW.search(first)):
         return "raw" if _RAW.search(first) else "records"

@@ -7,7 +7,6 @@ with the kind ``stream_error`` here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.errorkind import error_kind
 from servebook.read.files import loads
 from servebook.read.records import Requests
+from servebook.read.values import number, text
 
 __all__ = ["BadRecordError", "Parsed", "parse", "request"]
 
@@ -58,7 +58,7 @@ def parse(
     found = Parsed()
     seen: dict[str, int] = {}
     phases: set[Any] = set()
-    for number, line in _until_damage(lines, found):
+    for at, line in _until_damage(lines, found):
         if not line.strip():
             continue
         try:
@@ -67,14 +67,14 @@ def parse(
                 record = convert(record)
             row, gap_ns = request(record, settings)
         except BadRecordError as bad:
-            found.set_aside.append((number, "request", str(bad)))
+            found.set_aside.append((at, "request", str(bad)))
             continue
         if row["request_id"] is None:
-            row["request_id"] = f"line {number}"
-        first = seen.setdefault(row["request_id"], number)
-        if first != number:
+            row["request_id"] = f"line {at}"
+        first = seen.setdefault(row["request_id"], at)
+        if first != at:
             reason = f"a second record of the request of line {first}"
-            found.set_aside.append((number, "request", reason))
+            found.set_aside.append((at, "request", reason))
             continue
         metadata = record["metadata"]
         if row["phase"] == "profiling":
@@ -145,7 +145,7 @@ def request(
     gap_ns = _gaps(metrics.get("inter_chunk_latency"))
     status, kind = _status(metadata, error, osl)
     row: dict[str, Any] = {
-        "request_id": _text(metadata.get("x_request_id")),
+        "request_id": text(metadata.get("x_request_id")),
         "phase": _phase(metadata),
         "status": status,
         "error_kind": kind,
@@ -206,7 +206,7 @@ def _gaps(metric: Any) -> npt.NDArray[np.int64] | None:
         )
     try:
         gaps = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadRecordError("expected numbers in 'inter_chunk_latency', found others") from None
     if gaps.ndim != 1 or not np.isfinite(gaps).all() or gaps.min() < 0 or gaps.max() > 1e12:
         raise BadRecordError("expected gaps of zero or more in 'inter_chunk_latency', found others")
@@ -218,9 +218,10 @@ def _metric(metrics: Mapping[str, Any], name: str) -> float | None:
     value = metric.get("value") if isinstance(metric, dict) else None
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    found = number(value)
+    if found is None:
         raise BadRecordError(f"expected a number in '{name}', found {_kind(value)}")
-    return value
+    return found
 
 
 def _ns(metrics: Mapping[str, Any], name: str) -> int | None:
@@ -251,10 +252,6 @@ def _time(metadata: Mapping[str, Any], name: str) -> int | None:
     if type(value) is not int or value not in _EPOCH_NS:
         raise BadRecordError(f"expected epoch ns in '{name}', found {_kind(value)}")
     return value
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _kind(value: Any) -> str:

@@ -5,10 +5,11 @@ Its times ``start_time`` and ``end_time`` are naive local time and are never use
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from servebook.read.values import boolean, model_name, number, object_of, objects_in, whole
 
 __all__ = ["UNIT_TO_NS", "Settings", "native", "settings"]
 
@@ -29,9 +30,8 @@ _SCALARS = {
     "output_token_throughput": "output_throughput_tok_s",
     "input_token_throughput": "input_throughput_tok_s",
     "total_token_throughput": "total_throughput_tok_s",
-    "request_count": "n_ok",
-    "error_request_count": "n_failed",
 }
+_COUNTS = {"request_count": "n_ok", "error_request_count": "n_failed"}
 
 
 @dataclass(frozen=True)
@@ -52,25 +52,34 @@ class Settings:
 
 
 def native(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """AIPerf's own values under our metric names and units, with hints on its definitions."""
+    """AIPerf's own values under our metric names and units, with hints on its definitions.
+
+    ``duration_s`` spans valid requests only. Throughputs are those of valid requests, but 0.13
+    divides them by a longer time, that of its whole phase: request count over request throughput
+    tells which.
+    """
     out: dict[str, Any] = {}
     for theirs, ours in _LATENCIES.items():
-        metric = _object(summary.get(theirs))
+        metric = object_of(summary.get(theirs))
         factor = UNIT_TO_NS.get(str(metric.get("unit")))
         for key, statistic in _STATISTICS.items():
-            value = _number(metric.get(key))
+            value = number(metric.get(key))
             if value is not None and factor is not None:
                 out[f"{ours}_{statistic}_ms"] = value * (factor / 1e6)
     for theirs, ours in _SCALARS.items():
-        value = _number(_object(summary.get(theirs)).get("avg"))
+        value = number(object_of(summary.get(theirs)).get("avg"))
         if value is not None:
-            out[ours] = int(value) if ours.startswith("n_") else value
-    duration = _object(summary.get("benchmark_duration"))
-    value = _number(duration.get("avg"))
+            out[ours] = value
+    for theirs, ours in _COUNTS.items():
+        count = whole(object_of(summary.get(theirs)).get("avg"))
+        if count is not None:
+            out[ours] = count
+    duration = object_of(summary.get("benchmark_duration"))
+    value = number(duration.get("avg"))
     factor = UNIT_TO_NS.get(str(duration.get("unit")))
     if value is not None and factor is not None:
         out["duration_s"] = value * (factor / 1e9)
-    completed = _number(_object(summary.get("completed_request_count")).get("avg"))
+    completed = number(object_of(summary.get("completed_request_count")).get("avg"))
     if "n_ok" in out and "n_failed" not in out and completed == out["n_ok"]:
         out["n_failed"] = 0  # the key is absent when there were none
     if out:
@@ -88,57 +97,60 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings(config: Mapping[str, Any], run_info: Mapping[str, Any] | None = None) -> Settings:
-    """Settings from ``input_config`` of either layout (to 0.8; from 0.9) and ``run_info``."""
-    endpoint = _object(config.get("endpoint"))
+    """Settings from ``input_config`` of either layout (to 0.8; from 0.9) and ``run_info``.
+
+    Streaming and server-side token counts are off unless the configuration asks for them.
+    """
+    endpoint = object_of(config.get("endpoint"))
     found = _phased(config) if "phases" in config or "datasets" in config else _flat(config)
-    extra = _pairs(endpoint.get("extra")) | _pairs(_object(config.get("input")).get("extra"))
+    extra = _pairs(endpoint.get("extra")) | _pairs(object_of(config.get("input")).get("extra"))
     found |= {
-        "streaming": _boolean(endpoint.get("streaming")),
-        "server_counts": _boolean(
-            endpoint.get("use_server_token_count", _object(config.get("tokenizer")).get("server"))
+        "streaming": boolean(endpoint.get("streaming", False if endpoint else None)),
+        "server_counts": boolean(
+            endpoint.get("use_server_token_count", False if endpoint else None)
         ),
-        "per_chunk_usage": _boolean(endpoint.get("per_chunk_usage")),
-        "ignore_eos": _boolean(extra.get("ignore_eos")),
+        "per_chunk_usage": boolean(endpoint.get("per_chunk_usage")),
+        "ignore_eos": boolean(extra.get("ignore_eos")),
     }
     # In a sweep the command shows the whole list; the variation is this run's own value.
-    values = _object(_object(run_info or {}).get("variation_values"))
+    values = object_of(object_of(run_info or {}).get("variation_values"))
     for key, value in sorted(values.items()):
         leaf = str(key).rpartition(".")[2]
         if leaf == "concurrency":
-            found["concurrency"] = _whole(value)
+            found["concurrency"] = _length(value)
         elif leaf in ("rate", "request_rate"):
-            found["request_rate"] = _number(value)
+            found["request_rate"] = number(value)
     return Settings(**found)
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    load, source = _object(config.get("loadgen")), _object(config.get("input"))
-    prompt = _object(source.get("prompt"))
-    output = _object(prompt.get("output_tokens"))
-    names = _object(config.get("endpoint")).get("model_names")
+    load, source = object_of(config.get("loadgen")), object_of(config.get("input"))
+    prompt = object_of(source.get("prompt"))
+    output = object_of(prompt.get("output_tokens"))
+    names = object_of(config.get("endpoint")).get("model_names")
     return {
-        "model": _name(names[0] if isinstance(names, list) and names else names),
-        "concurrency": _whole(load.get("concurrency")),
-        "request_rate": _number(load.get("request_rate")),
-        "requests": _whole(load.get("request_count")),
-        "deadline_s": _number(load.get("benchmark_duration")),
-        "isl": _whole(_object(prompt.get("input_tokens")).get("mean")),
-        "osl": _whole(output.get("mean")),
+        "model": model_name(names[0] if isinstance(names, list) and names else names),
+        "concurrency": _length(load.get("concurrency")),
+        "request_rate": number(load.get("request_rate")),
+        "requests": _length(load.get("request_count")),
+        "deadline_s": number(load.get("benchmark_duration")),
+        "isl": _length(object_of(prompt.get("input_tokens")).get("mean")),
+        "osl": _length(output.get("mean")),
     }
 
 
 def _phased(config: Mapping[str, Any]) -> dict[str, Any]:
-    items = _object(config.get("models")).get("items")
-    phase = next((p for p in _objects(config.get("phases")) if _measured(p)), {})
-    prompts = _object(next(iter(_objects(config.get("datasets"))), {}).get("prompts"))
+    items = object_of(config.get("models")).get("items")
+    phase = next((p for p in objects_in(config.get("phases")) if _measured(p)), {})
+    prompts = object_of(next(iter(objects_in(config.get("datasets"))), {}).get("prompts"))
     return {
-        "model": _name(next(_objects(items), {}).get("name")),
-        "concurrency": _whole(phase.get("concurrency")),
-        "request_rate": _number(phase.get("rate")),
-        "requests": _whole(phase.get("requests")),
-        "deadline_s": _number(phase.get("duration")),
-        "isl": _whole(_object(prompts.get("isl")).get("mean")),
-        "osl": _whole(_object(prompts.get("osl")).get("mean")),
+        "model": model_name(next(objects_in(items), {}).get("name")),
+        "concurrency": _length(phase.get("concurrency")),
+        "request_rate": number(phase.get("rate")),
+        "requests": _length(phase.get("requests")),
+        "deadline_s": number(phase.get("duration")),
+        "isl": _length(object_of(prompts.get("isl")).get("mean")),
+        "osl": _length(object_of(prompts.get("osl")).get("mean")),
     }
 
 
@@ -146,41 +158,15 @@ def _measured(phase: Mapping[str, Any]) -> bool:
     return phase.get("kind", "profiling") == "profiling" and not phase.get("exclude_from_results")
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    return (v for v in value if isinstance(v, dict)) if isinstance(value, list) else iter(())
-
-
 def _pairs(value: Any) -> dict[str, Any]:
     """Extra inputs are an object, or a list of pairs in the older layout."""
     if isinstance(value, list):
         pairs = [v for v in value if isinstance(v, list) and len(v) == 2]
         return {str(key): item for key, item in pairs}
-    return _object(value)
+    return object_of(value)
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
-
-
-def _whole(value: Any) -> int | None:
-    number = _number(value)
-    return None if number is None else round(number)
-
-
-def _boolean(value: Any) -> bool | None:
-    if isinstance(value, str):
-        value = {"true": True, "false": False}.get(value.lower())
-    return value if isinstance(value, bool) else None
-
-
-def _name(value: Any) -> str | None:
-    """A model's name; of a path only the last part, because a path names a machine's folders."""
-    if not isinstance(value, str) or not value.strip("/"):
-        return None
-    return value.rstrip("/").rpartition("/")[2] if value.startswith(("/", "~", ".")) else value
+def _length(value: Any) -> int | None:
+    """A mean length or a number of requests as a whole number."""
+    found = number(value)
+    return None if found is None else whole(round(found))

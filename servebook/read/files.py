@@ -67,12 +67,21 @@ def open_bytes(path: Path) -> BinaryIO:
     gzip.BadGzipFile while reading a gzip stream that is cut short or damaged.
     """
     stream: BinaryIO = path.open("rb")
-    start = stream.read(4)
-    stream.seek(0)
-    if start.startswith(_GZIP):
-        stream = cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+    try:
         start = stream.read(4)
         stream.seek(0)
+        if start.startswith(_GZIP):
+            stream.close()
+            stream = cast("BinaryIO", gzip.GzipFile(path))
+            start = stream.read(4)
+            stream.seek(0)
+        return _as_utf8(stream, start)
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _as_utf8(stream: BinaryIO, start: bytes) -> BinaryIO:
     for bom, encoding in _BOMS:
         if start.startswith(bom):
             if encoding == "utf-8-sig":

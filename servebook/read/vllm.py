@@ -26,9 +26,10 @@ from servebook.errors import DumpError
 from servebook.read.files import read_text, sha256
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
+from servebook.read.values import model_name, number, whole
 from servebook.read.vllm_objects import objects
 from servebook.read.vllm_requests import LISTS, add_requests
-from servebook.read.vllm_summary import native, number, whole
+from servebook.read.vllm_summary import native
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]
@@ -101,14 +102,14 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         "client": "vLLM bench serve",
         "path": path,
         "sha256": digest,
-        "model": _model(result.get("model_id")),
+        "model": model_name(result.get("model_id")),
         "concurrency": whole(result.get("max_concurrency")),
         "request_rate": number(result.get("request_rate")),
         "complete": True,
         "native": json.dumps(own),
     }
     notes: list[str] = []
-    if any(isinstance(result.get(name), list) for name in LISTS):
+    if any(isinstance(v := result.get(name), list) and v for name in LISTS):
         clock = add_requests(result, requests, aside, line)
         row |= requests.counts() | {"level": "records", "clock": clock}
         if clock == "none":
@@ -158,9 +159,3 @@ def _workload_of_totals(result: Mapping[str, Any], n_ok: int | None) -> str | No
     if not n_ok or isl is None or osl is None:
         return None
     return workload(round(isl / n_ok), round(osl / n_ok))
-
-
-def _model(value: Any) -> str | None:
-    if not isinstance(value, str) or not value.strip("/"):
-        return None
-    return value.rstrip("/").rpartition("/")[2] if value.startswith(("/", "~", ".")) else value

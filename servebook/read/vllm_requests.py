@@ -6,7 +6,6 @@ an error text; a broken stream keeps its first token and the gaps until it broke
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Requests
+from servebook.read.values import number, whole
 
 __all__ = ["LISTS", "add_requests"]
 
@@ -22,6 +22,7 @@ __all__ = ["LISTS", "add_requests"]
 LISTS = ("ttfts", "itls", "output_lens")
 _OPTIONAL = ("input_lens", "errors", "start_times", "latencies")
 _MAX_SECONDS = 1e8
+_MAX_TOKENS = 10**9
 
 
 def add_requests(
@@ -57,7 +58,7 @@ def _starts(values: list[Any] | None) -> list[int | None] | None:
     """Starts in ns since the first; None where the list holds no usable time."""
     if values is None:
         return None
-    seconds = [v if _is_number(v) and 0 <= v < 1e12 else None for v in values]
+    seconds = [s if (s := number(v)) is not None and 0 <= s < 1e12 else None for v in values]
     known = [v for v in seconds if v is not None]
     if not known:
         return None
@@ -106,25 +107,23 @@ def _total(gap_ns: npt.NDArray[np.int64] | None) -> int:
     return 0 if gap_ns is None else int(gap_ns.sum())
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _seconds(value: Any, name: str) -> int | None:
     """Nanoseconds of a time in seconds; None where there is none (0.0 is none)."""
     if value is None:
         return None
-    if not _is_number(value) or not 0 <= value < _MAX_SECONDS:
+    seconds = number(value)
+    if seconds is None or not 0 <= seconds < _MAX_SECONDS:
         raise ValueError(f"expected seconds of zero or more in '{name}', found another value")
-    return round(value * 1e9) or None
+    return round(seconds * 1e9) or None
 
 
 def _tokens(value: Any, name: str) -> int | None:
     if value is None:
         return None
-    if not _is_number(value) or not 0 <= value < 1e9 or value != int(value):
+    tokens = whole(value)
+    if tokens is None or tokens >= _MAX_TOKENS:
         raise ValueError(f"expected a token count in '{name}', found another value")
-    return int(value)
+    return tokens
 
 
 def _gaps(value: Any) -> npt.NDArray[np.int64] | None:
@@ -132,7 +131,7 @@ def _gaps(value: Any) -> npt.NDArray[np.int64] | None:
         return None
     try:
         gaps = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("expected a list of seconds in 'itls', found another value") from None
     if gaps.ndim != 1 or not np.isfinite(gaps).all() or gaps.min() < 0:
         raise ValueError("expected gaps of zero or more in 'itls', found others")

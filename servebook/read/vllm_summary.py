@@ -6,11 +6,12 @@ when no request had a second token. A statistic whose mean is 0.0 is therefore t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["native", "number", "whole"]
+from servebook.read.values import number, whole
+
+__all__ = ["native"]
 
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2el": "e2e"}
 _STATISTICS = {
@@ -60,16 +61,3 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
             "tpot": "mean_of_requests",
         }
     return dict(sorted(out.items()))
-
-
-def number(value: Any) -> float | None:
-    """A finite number; None for anything else, "inf" and NaN included."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
-
-
-def whole(value: Any) -> int | None:
-    """A whole number of zero or more; None for anything else."""
-    found = number(value)
-    return None if found is None or found < 0 or found != int(found) else int(found)

@@ -1,0 +1,62 @@
+"""Values of foreign JSON, taken for what they are and bounded by what a table can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["boolean", "model_name", "number", "object_of", "objects_in", "text", "whole"]
+
+#: Whole numbers up to here are exact in a float too; no count or length comes near.
+_MAX_WHOLE = 2**53
+
+
+def number(value: Any) -> float | None:
+    """A finite number; None for anything else, "inf", NaN and true included."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def whole(value: Any) -> int | None:
+    """A whole number of zero or more (4.0 is 4); None for anything else."""
+    found = number(value)
+    if found is None or not 0 <= found <= _MAX_WHOLE or found != int(found):
+        return None
+    return int(found)
+
+
+def boolean(value: Any) -> bool | None:
+    """True or false, or the words for them; None for anything else."""
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return value if isinstance(value, bool) else None
+
+
+def text(value: Any) -> str | None:
+    """A text that can be stored; None for anything else and for the empty text."""
+    if not isinstance(value, str) or not value:
+        return None
+    return value.encode("utf-8", "replace").decode()
+
+
+def model_name(value: Any) -> str | None:
+    """A model's name; of a path only the last part, because a path names a machine's folders."""
+    name = (text(value) or "").rstrip("/")
+    if name.startswith(("/", "~", ".")) or "://" in name or "\\" in name:
+        name = name.replace("\\", "/").rpartition("/")[2]
+    return name or None
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """The JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a list; nothing for anything else."""
+    return (v for v in value if isinstance(v, dict)) if isinstance(value, list) else iter(())
