@@ -56,10 +56,11 @@ def find(files: Sequence[File]) -> list[Source]:
     sources = []
     for file in files:
         first = file.head.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
-        names = [
-            name.strip().lower()
-            for name in next(csv.reader([first], delimiter=_delimiter(first)), [])
-        ]
+        try:
+            header = next(csv.reader([first], delimiter=_delimiter(first)), [])
+        except csv.Error:  # a binary file: a bare carriage return, a field without an end
+            continue
+        names = [name.strip().lower() for name in header]
         if any(name in _TIMES for name in names) and any(_VALUE.fullmatch(name) for name in names):
             sources.append(Source(_NAME, file.root, file.path, (file.path,)))
     return sources
