@@ -133,22 +133,20 @@ def compare(tables: Tables, metrics: pd.DataFrame) -> pd.DataFrame:
 def client_view(tables: Tables) -> Tables:
     """The tables as a client sees them that counts stream errors as successes, valid ones only.
 
-    Only runs with such a code are changed: their stream errors become ok requests of no tokens,
-    their other failed and cancelled requests go.
+    Only runs with such a code are changed: the stream errors that the client took for successes
+    become ok requests of no tokens, the other failed and cancelled requests go.
     """
     runs = tables.runs
     affected = [
         run
         for run, text in zip(runs["run_id"].to_pylist(), runs["native"].to_pylist(), strict=True)
-        if {"valid_only", "stream_errors_count_as_ok"} & set(native(text)[1].values())
+        if _OWN_COUNTING & set(native(text)[1].values())
     ]
     if not affected:
         return tables
     requests = tables.requests
     in_scope = pc.is_in(requests["run_id"], value_set=pa.array(affected, pa.string()))
-    stream = pc.and_(
-        in_scope, pc.fill_null(pc.equal(requests["error_kind"], "stream_error"), False)
-    )
+    stream = pc.and_(in_scope, _taken_for_ok(requests))
     ok = pc.fill_null(pc.equal(requests["status"], "ok"), False)
     for name, value in (("status", pa.scalar("ok")), ("isl", _ZERO), ("osl", _ZERO)):
         column = pc.if_else(stream, value, requests[name])
@@ -158,15 +156,24 @@ def client_view(tables: Tables) -> Tables:
 
 
 _ZERO = pa.scalar(0, pa.int64())
+_OWN_COUNTING = {"valid_only", "stream_errors_count_as_ok", "no_error_recorded"}
+
+
+def _taken_for_ok(requests: pa.Table) -> Any:
+    """Stream errors that the client saw as successes: they kept their first token.
+
+    One that the client recorded as an error has lost it.
+    """
+    stream = pc.fill_null(pc.equal(requests["error_kind"], "stream_error"), False)
+    failed = pc.fill_null(pc.equal(requests["status"], "failed"), False)
+    return pc.and_(pc.and_(stream, failed), pc.is_valid(requests["first_token_ns"]))
 
 
 def _facts(tables: Tables) -> dict[str, _Facts]:
     requests = tables.requests
-    profiling = requests.filter(pc.equal(requests["phase"], "profiling")).select(
-        ["run_id", "status", "error_kind"]
-    )
-    table = profiling.to_pandas()
-    table["stream"] = table["error_kind"].eq("stream_error") & table["status"].eq("failed")
+    profiling = requests.filter(pc.equal(requests["phase"], "profiling"))
+    table = profiling.select(["run_id", "status"]).to_pandas()
+    table["stream"] = _taken_for_ok(profiling).to_numpy()
     counted = {
         run: (
             int((group["status"].eq("failed") & ~group["stream"]).sum()),

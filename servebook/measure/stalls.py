@@ -186,7 +186,14 @@ def _classified(
     run_of_gap = requests["run_id"].to_numpy()[gaps["request"].to_numpy()]
     grouped = pd.Series(np.arange(len(gaps))).groupby(run_of_gap, sort=False).indices
     rows_of = {str(run_id): np.asarray(rows, dtype=np.int64) for run_id, rows in grouped.items()}
-    times = {run_id: _times(tables, gaps, run_id, rows) for run_id, rows in rows_of.items()}
+    clock = dict(
+        zip(tables.runs["run_id"].to_pylist(), tables.runs["clock"].to_pylist(), strict=True)
+    )
+    times = {
+        # Without a common clock each request's times count from its own start.
+        run_id: None if clock[run_id] == "none" else _times(tables, gaps, run_id, rows)
+        for run_id, rows in rows_of.items()
+    }
     clean = {run_id: _clean(run) for run_id, run in times.items() if run is not None}
     base = baselines(tables, clean)
     out: list[tuple[str, Ints, dict[str, Any] | None]] = []
@@ -200,7 +207,7 @@ def _classified(
 def _times(tables: Tables, gaps: pd.DataFrame, run_id: str, rows: Ints) -> _Run | None:
     own = gaps.iloc[rows]
     if own["end_ns"].isna().any():
-        return None  # no common clock
+        return None  # gap lengths without times
     every = tables.requests.filter(pc.equal(tables.requests["run_id"], run_id)).select(
         ["start_ns", "first_token_ns"]
     )

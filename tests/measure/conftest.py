@@ -1,4 +1,4 @@
-"""Makes the table builder importable by the tests of this folder."""
+"""Makes the helpers of this folder importable by its tests."""
 
 import sys
 from pathlib import Path

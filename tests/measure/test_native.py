@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from build import request, run
+from by_hand import request, run
 
 from servebook.measure.native import compare, native
 from servebook.measure.runs import run_metrics
@@ -104,6 +104,13 @@ def test_failures_part_the_definitions(
     assert row["ours"] == pytest.approx(ours)
     assert row["theirs_recomputed"] == pytest.approx(theirs)
     assert row["theirs_deviation"] == pytest.approx(0)
+
+
+def test_a_stream_error_that_the_client_recorded_is_no_success_of_its() -> None:
+    lost = request("z", 0, end=30, status="failed", error="stream_error", osl=None)
+    rows = compared(run("r", [*CLEAN, lost], native={"n_ok": 2, "_definition": AIPERF}))
+    assert rows["n_ok"]["same_definition"] is True
+    assert rows["n_ok"]["deviation"] == 0
 
 
 def test_tpot_is_the_same_even_with_failures() -> None:

@@ -2,7 +2,7 @@
 
 import json
 
-from build import request, run
+from by_hand import request, run
 
 from servebook.measure.report import measure_tables, render
 from servebook.tables import Tables, table

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 import pytest
-from build import request, run
+from by_hand import request, run
 
 from servebook.measure.runs import request_metrics, run_metrics
 from servebook.tables import Tables, table
