@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from servebook.errors import DumpError
+from servebook.read import csvmap
 from servebook.read.campaign_counters import counter_findings, moved
 from servebook.read.campaign_runs import join_runs, some
 from servebook.read.discover import discover
@@ -28,6 +29,18 @@ from servebook.read.source import Source, relative
 from servebook.tables import Tables, table
 
 __all__ = ["Campaign", "load"]
+
+#: What a counters entry tells a reader.
+_COUNTER_OPTIONS = (
+    "device",
+    "interface",
+    "interfaces",
+    "columns",
+    "kind",
+    "unit",
+    "direction",
+    "time_zone",
+)
 
 #: Files of a campaign that are no dumps, at the top of its folder.
 _OWN = (FILENAME, "README.md", "SHA256SUMS", "published.csv")
@@ -66,8 +79,9 @@ def load(campaign_dir: Path | str) -> Campaign:
     manifest = load_manifest(campaign_dir)
     root = manifest.path.parent.resolve()
     found = discover(root)
+    mapped = _mapped(found.refused, manifest, root)
     sources = sorted(
-        (s for s in found.sources if relative(s.main, root) not in _OWN),
+        (s for s in (*found.sources, *mapped) if relative(s.main, root) not in _OWN),
         key=lambda s: relative(s.main, root),
     )
     kinds = {f.name: f.kind for f in FORMATS}
@@ -77,7 +91,8 @@ def load(campaign_dir: Path | str) -> Campaign:
     counter_sources, offsets = _counter_sources(
         [s for s in sources if kinds[s.format] == "counters"], counters, findings
     )
-    refused = [(path, reason) for path, reason in found.refused if path not in _OWN]
+    told = {*_OWN, *(relative(source.main, root) for source in mapped)}
+    refused = [(path, reason) for path, reason in found.refused if path not in told]
     parts = read_sources([*run_sources, *counter_sources], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
     if not run_parts:
@@ -132,8 +147,8 @@ def _counter_sources(
             left.append(path)
             continue
         options = dict(source.options)
-        for name in ("device", "interface", "interfaces", "columns", "kind", "unit", "time_zone"):
-            value = hit.fields.get(name) or getattr(hit.entry, name)
+        for name in _COUNTER_OPTIONS:
+            value = hit.fields.get(name) or getattr(hit.entry, name, None)
             if value:
                 options[name] = value
         chosen.append(dataclasses.replace(source, options=options))
@@ -144,6 +159,17 @@ def _counter_sources(
             f"matches them: {some(left)}"
         )
     return chosen, offsets
+
+
+def _mapped(refused: Iterable[tuple[str, str]], manifest: Manifest, root: Path) -> list[Source]:
+    """CSV files that nobody knows by their columns, but that a counters entry maps to ours."""
+    entries = Matcher(manifest.counters, COUNTER_FIELDS)
+    out = []
+    for path, _ in refused:
+        hit = entries.match([path])
+        if hit is not None and hit.entry.columns and (root / path).is_file():
+            out.append(Source(csvmap.FORMAT.name, root, root / path, (root / path,)))
+    return out
 
 
 def _ports(manifest: Manifest) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import csvmap
+from servebook.read.campaign import load
 from servebook.read.files import survey
 from servebook.read.source import Source
 from servebook.tables import Tables
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
+RUN = FIXTURES.parent / "runs" / "vllm"
 T = "1795972223"
 
 
@@ -123,6 +126,22 @@ def test_files_that_cannot_be_used(
 def test_a_csv_of_something_else_is_not_claimed(tmp_path: Path) -> None:
     write(tmp_path, "metric,avg,min\nttft,1,2\n")
     assert csvmap.find(survey(tmp_path)) == []
+
+
+def test_a_manifest_explains_columns_that_nobody_knows(tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "raw" / "run")
+    (tmp_path / "raw" / "leaf1_a.csv").write_text(f"Time,Port,In\n{T},Ethernet1,5\n")
+    (tmp_path / "raw" / "other.csv").write_text("Time,Port,In\n1,2,3\n")
+    (tmp_path / "campaign.yaml").write_text(
+        "servebook: 1\nname: x\nconfigurations: {c: {}}\n"
+        "runs: [{match: 'raw/run**', configuration: c}]\n"
+        "counters: [{match: 'raw/{device}_*.csv', "
+        "columns: {ts: Time, interface: Port, rx_bytes: In}}]\n"
+    )
+    campaign = load(tmp_path)
+    [sample] = campaign.tables.samples.to_pylist()
+    assert (sample["device"], sample["interface"], sample["count"]) == ("leaf1", "Ethernet1", 5)
+    assert campaign.tables.refused["path"].to_pylist() == ["raw/other.csv"]
 
 
 @settings(deadline=None)
