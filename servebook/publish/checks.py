@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 
 from lxml import etree, html
 
@@ -17,9 +18,9 @@ __all__ = ["MOST_BYTES", "problems"]
 
 MOST_BYTES = 2_000_000
 URL_ATTRIBUTES = {
-    "action", "archive", "background", "cite", "classid", "codebase", "data", "dynsrc", "formaction",
-    "href", "icon", "longdesc", "lowsrc", "manifest", "ping", "poster", "profile", "src", "srcset",
-    "usemap", "xlink:href",
+    "action", "archive", "background", "cite", "classid", "codebase", "data", "dynsrc",
+    "formaction", "href", "icon", "longdesc", "lowsrc", "manifest", "ping", "poster", "profile",
+    "src", "srcset", "usemap", "xlink:href",
 }  # fmt: skip
 FORBIDDEN_TAGS = ("base", "iframe", "object", "embed", "link", "form", "frame", "portal")
 CSS_URL = re.compile(r"url\(\s*['\"]?([^)'\"]*)", re.IGNORECASE)
@@ -104,7 +105,7 @@ def _structure(root: etree._Element) -> list[str]:
     levels = [int(node.tag[1]) for node in _elements(root) if re.fullmatch(r"h[1-6]", node.tag)]
     if levels.count(1) != 1:
         found.append(f"expected one first-level heading, found {levels.count(1)}")
-    for before, after in zip(levels, levels[1:], strict=False):
+    for before, after in pairwise(levels):
         if after > before + 1:
             found.append(f"a heading of level {after} follows one of level {before}")
     return found

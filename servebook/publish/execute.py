@@ -30,6 +30,7 @@ __all__ = ["Scalar", "defaults", "run"]
 Scalar = str | int | float | bool
 
 START_TIMEOUT_S = 120
+ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -96,8 +97,8 @@ def _cause(output: NotebookNode) -> str:
     return value if output.ename in own and value else f"{output.ename}: {value or 'no message'}"
 
 
-def _require_complete(nb: NotebookNode, path: Path) -> None:
-    for index, cell in enumerate(nb.cells):
+def _require_complete(cells: list[NotebookNode], path: Path) -> None:
+    for index, cell in enumerate(cells):
         if cell.cell_type != "code":
             continue
         for output in cell.outputs:
@@ -106,14 +107,14 @@ def _require_complete(nb: NotebookNode, path: Path) -> None:
             if output.output_type == "stream" and output.name == "stderr":
                 text = ANSI.sub("", output.text).strip()
                 raise _fail(path, f"it wrote to stderr: {text}", index, cell.source)
-    index, source = _first_unanswered(nb)
-    if index is not None:
-        raise _fail(path, "the cell did not run", index, source)
+    unanswered, source = _first_unanswered(cells)
+    if unanswered is not None:
+        raise _fail(path, "the cell did not run", unanswered, source)
 
 
-def _first_unanswered(nb: NotebookNode) -> tuple[int | None, str]:
+def _first_unanswered(cells: list[NotebookNode]) -> tuple[int | None, str]:
     """The first code cell for which the kernel never reported an end."""
-    for index, cell in enumerate(nb.cells):
+    for index, cell in enumerate(cells):
         ran = cell.get("execution_count") is not None
         ended = "shell.execute_reply" in cell.metadata.get("execution", {})
         if cell.cell_type == "code" and cell.source.strip() and not (ran and ended):
@@ -134,11 +135,11 @@ def run(
 
     """
     try:
-        nb = nbformat.read(path, as_version=4)
+        nb = _read(path)
     except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
         raise _fail(path, f"it is not a notebook: {error}") from None
     _checked(parameters, defaults(nb, path), path)
-    with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="sb-") as folder:
         saved = Path(folder) / "out.ipynb"
         return _executed(path, saved, parameters, progress)
 
@@ -155,7 +156,7 @@ def _executed(
         logging.getLogger("papermill").setLevel(logging.CRITICAL)
         logging.getLogger("papermill.translators").setLevel(logging.CRITICAL)
         try:
-            nb = papermill.execute_notebook(
+            nb: NotebookNode = papermill.execute_notebook(
                 path,
                 saved,
                 parameters=dict(parameters),
@@ -167,30 +168,21 @@ def _executed(
                 kernel_manager_class=kernel_class(saved.parent),
             )
         except PapermillExecutionError as error:
-            # papermill puts two marker cells before the failing one; name the user's own number.
-            nb = nbformat.read(saved, as_version=4)
-            nb.cells = [
-                c for c in nb.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])
-            ]
-            _require_complete(_without_injected(nb), path)
+            _require_complete(_own_cells(_read(saved)), path)
             raise _fail(path, f"{error.ename}: {error.evalue}") from None
         except (DeadKernelError, RuntimeError):
-            nb = _without_injected(nbformat.read(saved, as_version=4)) if saved.exists() else None
-            index, source = _first_unanswered(nb) if nb is not None else (None, "")
-            raise _fail(
-                path,
-                "the kernel died in it (killed, out of memory, or a crash in native code)",
-                index,
-                source,
-            ) from None
-    _require_complete(_without_injected(nb), path)
+            cells = _own_cells(_read(saved)) if saved.exists() else []
+            cause = "the kernel died in it (killed, out of memory, or a crash in native code)"
+            raise _fail(path, cause, *_first_unanswered(cells)) from None
+    _require_complete(_own_cells(nb), path)
     return nb
 
 
-def _without_injected(nb: NotebookNode) -> NotebookNode:
-    """The same cells without the one that papermill added, so that numbers match the file."""
-    kept = NotebookNode(nb)
-    kept.cells = [
-        cell for cell in nb.cells if "injected-parameters" not in cell.metadata.get("tags", [])
-    ]
-    return kept
+def _read(path: Path) -> NotebookNode:
+    nb: NotebookNode = nbformat.read(path, as_version=4)
+    return nb
+
+
+def _own_cells(nb: NotebookNode) -> list[NotebookNode]:
+    """The cells of the file, without those that papermill adds, so that numbers match it."""
+    return [cell for cell in nb.cells if not ADDED & set(cell.metadata.get("tags", []))]

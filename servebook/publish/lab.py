@@ -7,7 +7,7 @@ puts heading, chart and folded table below one another in one output.
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.publish.tabular import ABSENT, table
@@ -70,7 +70,7 @@ def lab_bundle(output: Output) -> dict[str, Any]:
     box = VBox(
         [
             HTML(html_before(output)),
-            alt.JupyterChart(output.chart),
+            alt.JupyterChart(cast(alt.Chart, output.chart)),
             HTML(html_after(output)),
         ]
     )

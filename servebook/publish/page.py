@@ -70,10 +70,10 @@ def code(source: str) -> Markup:
 
 
 def json_block(value: Any) -> Markup:
-    """JSON for a ``<script type="application/json">``: no character in it can end the script.
+    r"""JSON for a ``<script type="application/json">``: no character in it can end the script.
 
-    >>> str(json_block({"name": "</script>"}))
-    '{"name":"\\\\u003c/script\\\\u003e"}'
+    >>> print(json_block({"name": "</script>"}))
+    {"name":"\u003c/script\u003e"}
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
     for char in "<>&\u2028\u2029":
@@ -86,7 +86,7 @@ class _Exporter(TemplateExporter):
     output_mimetype = "text/html"
 
     def _create_environment(self) -> jinja2.Environment:
-        environment = super()._create_environment()
+        environment: jinja2.Environment = super()._create_environment()  # type: ignore[no-untyped-call]
         environment.autoescape = True
         environment.undefined = jinja2.StrictUndefined
         environment.trim_blocks = environment.lstrip_blocks = True
@@ -138,7 +138,7 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "verdicts": content.verdicts,
     }
     cells = [cell for one in content.chapters for cell in one.cells]
-    exporter = _Exporter(
+    exporter = _Exporter(  # type: ignore[no-untyped-call]
         template_name=template.name, extra_template_basedirs=[str(template.parent)]
     )
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True

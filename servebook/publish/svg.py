@@ -17,7 +17,6 @@ from lxml import etree
 __all__ = ["compact"]
 
 SVG = "{http://www.w3.org/2000/svg}"
-XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 TAGS = {
     "svg", "g", "path", "line", "rect", "circle", "text", "tspan", "image", "defs", "clipPath",
     "linearGradient", "radialGradient", "stop",
@@ -44,9 +43,9 @@ def _invisible(node: etree._Element) -> bool:
 def _clean(node: etree._Element, prefix: str) -> None:
     for name, value in list(node.attrib.items()):
         local = etree.QName(name).localname
-        away = local in DROPPED or local.startswith(("aria-", "on"))
         if (
-            away
+            local in DROPPED
+            or local.startswith(("aria-", "on"))
             or (local == "opacity" and value == "1")
             or value == "translate(0,0)"
             or (local == "href" and not value.startswith("data:image/"))

@@ -1,0 +1,31 @@
+"""The toy page, built once for all tests that look at it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HELPER = Path(__file__).with_name("toybuild.py")
+
+
+@pytest.fixture(scope="session")
+def toybuild() -> ModuleType:
+    """The helper that builds the toy campaign; also a script of its own."""
+    spec = importlib.util.spec_from_file_location("toybuild", HELPER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["toybuild"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def toy_page(toybuild: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the toy campaign, in a folder of its own."""
+    page: Path = toybuild.build_toy(tmp_path_factory.mktemp("toy"))
+    return page
