@@ -320,6 +320,45 @@ _STALLS: Mapping[str, tuple[str, str, Better, str]] = {
         "",
         "groups of first tokens that no running request's token separates",
     ),
+    "n_first_gaps": ("First gaps", "count", "", "gaps after the first token of their request"),
+    "n_first_stalls": ("First-gap stalls", "count", "", "stalls among the first gaps"),
+    "n_requests_with_gaps": ("Requests with gaps", "count", "", "ok requests that have a gap"),
+    "baseline_median_ms": (
+        "Baseline gap",
+        "ms",
+        "",
+        "median gap when the engine only decodes; the baseline says where it is from",
+    ),
+    "baseline_p99_ms": ("Baseline p99", "ms", "", "99th percentile of the baseline's gaps"),
+    "n_slow_gaps": (
+        "Slow gaps",
+        "count",
+        "",
+        (
+            "gaps above the baseline's p95 in a run whose prompts share steps with decodes, while a "
+            "request waited for its first token: slower, not stalled"
+        ),
+    ),
+    "slow_fraction_of_gaps": ("Slowed gaps", "fraction", "lower", "slow gaps / gaps"),
+    "slow_share_of_decode_time": (
+        "Decode time in slow gaps",
+        "fraction",
+        "lower",
+        "time of the slow gaps beyond the run's median gap / time of all gaps",
+    ),
+    "n_long_unexplained": (
+        "Long gaps unexplained",
+        "count",
+        "lower",
+        "gaps above the baseline's p99 with no prefill seen in them",
+    ),
+    "n_first_tokens": ("First tokens", "count", "", "requests that got a first token"),
+    "running_peak": (
+        "Most requests decoding",
+        "requests",
+        "",
+        "the most requests between first and last token at once: the c of the expectation",
+    ),
 }
 
 METRICS: Mapping[str, Metric] = {

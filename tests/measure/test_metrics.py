@@ -2,6 +2,7 @@
 
 from servebook.measure.metrics import COUNTS, METRICS, VALUES
 from servebook.measure.runs import IDENTITY, run_metrics
+from servebook.measure.stalls import stall_summary
 from servebook.tables import Tables
 
 
@@ -28,3 +29,9 @@ def test_latencies_are_better_low_and_rates_high() -> None:
     assert METRICS["ttft_p99_ms"].better == "lower"
     assert METRICS["output_throughput_tok_s"].better == "higher"
     assert METRICS["duration_s"].better == ""
+
+
+def test_every_column_of_the_stalls_is_explained() -> None:
+    columns = set(stall_summary(Tables(), run_metrics(Tables())).columns)
+    words = {"prefill_style", "baseline", "p99_sees_stalls"}
+    assert columns - set(METRICS) - set(IDENTITY) == words

@@ -5,7 +5,10 @@ import math
 import pandas as pd
 import pytest
 from by_hand import request, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from servebook.measure.metrics import COUNTS, VALUES
 from servebook.measure.runs import request_metrics, run_metrics
 from servebook.tables import Tables, table
 
@@ -209,3 +212,31 @@ def test_no_runs() -> None:
     metrics = run_metrics(Tables())
     assert isinstance(metrics, pd.DataFrame)
     assert metrics.empty
+
+
+@given(
+    shift=st.integers(-(10**15), 10**15),
+    gaps=st.lists(st.lists(st.integers(1, 500), max_size=6), min_size=1, max_size=5),
+)
+@settings(max_examples=25, deadline=None)
+def test_values_do_not_depend_on_when_the_run_took_place_or_on_row_order(
+    shift: int, gaps: list[list[int]]
+) -> None:
+    requests = [request(str(i), 7 * i, ttft=10, gaps=given) for i, given in enumerate(gaps)]
+    tables = run("r", requests)
+    rows = [
+        {
+            k: v + shift if k in ("start_ns", "first_token_ns", "end_ns") else v
+            for k, v in row.items()
+        }
+        for row in tables.requests.to_pylist()
+    ]
+    moved = Tables(
+        runs=tables.runs,
+        requests=table("requests", rows[::-1]),
+        gaps=table("gaps", tables.gaps.to_pylist()[::-1]),
+    )
+    names = [m.name for m in (*VALUES, *COUNTS)]
+    pd.testing.assert_frame_equal(
+        run_metrics(tables)[names], run_metrics(moved)[names], rtol=1e-12, atol=0
+    )

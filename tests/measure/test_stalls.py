@@ -9,7 +9,7 @@ from by_hand import request, run
 from servebook.measure.baseline import OWN_GAPS, OWN_IDLE_GAPS
 from servebook.measure.runs import run_metrics
 from servebook.measure.stalls import gap_stalls, stall_summary
-from servebook.tables import Tables
+from servebook.tables import Tables, table
 
 STEP, PREFILL = 10.0, 40.0
 
@@ -135,6 +135,23 @@ def test_a_long_gap_without_a_prefill_is_unexplained_and_no_stall() -> None:
     row = summary(run("r", [request("a", 0, ttft=10, gaps=gaps)], concurrency=1))
     assert row["n_stalls"] == 0
     assert row["n_long_unexplained"] == 1
+
+
+def test_first_tokens_moved_elsewhere_explain_nothing() -> None:
+    # Negative control: the long gaps stay, but nobody is prefilled in them any more.
+    tables = separate()
+    rows = tables.requests.to_pylist()
+    for row in rows[1:]:
+        for name in ("start_ns", "first_token_ns", "end_ns"):
+            row[name] += 250_000_000
+    moved = tables.gaps.to_pylist()
+    for gap in moved:
+        if gap["request_id"] != "a":
+            gap["end_ns"] += 250_000_000
+    tables = Tables(runs=tables.runs, requests=table("requests", rows), gaps=table("gaps", moved))
+    found = gap_stalls(tables)
+    assert not found.loc[found["request_id"] == "a", "is_stall"].any()
+    assert summary(tables)["n_long_unexplained"] == 2
 
 
 def test_first_tokens_at_one_instant_stall_nobody() -> None:
