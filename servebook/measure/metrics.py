@@ -335,8 +335,8 @@ _STALLS: Mapping[str, tuple[str, str, Better, str]] = {
         "count",
         "",
         (
-            "gaps above the baseline's p95 in a run whose prompts share steps with decodes, while a "
-            "request waited for its first token: slower, not stalled"
+            "gaps above the baseline's p95 in a run whose prompts share steps with decodes, while "
+            "a request waited for its first token: slower, not stalled"
         ),
     ),
     "slow_fraction_of_gaps": ("Slowed gaps", "fraction", "lower", "slow gaps / gaps"),
