@@ -96,9 +96,9 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
     """One row per condition, sorted by series and concurrency.
 
     Columns: series, those of ``SERIES``, concurrency (int), n_runs, runs (tuple of run_id), n_ok
-    and n_gaps (sums over the runs), and for each metric its median over the runs as ``m``, its
-    range as ``m_low`` and ``m_high`` (NaN with one run). Metrics that ``metrics`` does not have
-    are left out.
+    and n_gaps (sums over the runs), n_ok_least and n_gaps_least (of the run with the fewest), and
+    for each metric its median over the runs as ``m``, its range as ``m_low`` and ``m_high`` (NaN
+    with one run). Metrics that ``metrics`` does not have are left out.
     """
     kept = comparable(metrics)
     values = [name for name in values if name in kept]
@@ -111,6 +111,8 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
             "runs": tuple(part["run_id"]),
             "n_ok": part["n_ok"].sum(),
             "n_gaps": part["n_gaps"].sum(),
+            "n_ok_least": part["n_ok"].min(),
+            "n_gaps_least": part["n_gaps"].min(),
         }
         for name in values:
             known = part[name].dropna()
@@ -119,7 +121,8 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
             row[f"{name}_low"] = known.min() if several else np.nan
             row[f"{name}_high"] = known.max() if several else np.nan
         rows.append(row)
-    columns = ["series", *SERIES, "concurrency", "n_runs", "runs", "n_ok", "n_gaps"]
+    columns = ["series", *SERIES, "concurrency", "n_runs", "runs"]
+    columns += ["n_ok", "n_gaps", "n_ok_least", "n_gaps_least"]
     columns += [f"{name}{end}" for name in values for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=columns)
 
@@ -159,3 +162,17 @@ def factors(by_condition: pd.DataFrame, metric: str, baseline: str, candidate: s
         runs=pd.Series(runs, index=both.index, dtype=object),
     )
     return out.sort_values(on, kind="stable", ignore_index=True)
+
+
+def beyond_lowest(by_condition: pd.DataFrame, metric: str) -> pd.Series[float]:
+    """The share of a metric that its series did not have at its lowest concurrency.
+
+    1 - (value at the lowest concurrency / value), per row of ``conditions``; for TTFT an estimate
+    of the share spent waiting for others. NaN at the lowest concurrency itself, and below 0 where
+    the metric fell.
+    """
+    ordered = by_condition.dropna(subset=[metric]).sort_values("concurrency", kind="stable")
+    lowest = ordered.groupby("series")[metric].first()
+    first = ordered.groupby("series")["concurrency"].first()
+    share = 1 - by_condition["series"].map(lowest) / by_condition[metric]
+    return share.where(by_condition["concurrency"] > by_condition["series"].map(first))

@@ -21,6 +21,7 @@ __all__ = [
     "duration",
     "factor",
     "lengths",
+    "lengths_short",
     "listed",
     "milliseconds",
     "number",
@@ -275,6 +276,15 @@ def lengths(isl: float | None, osl: float | None) -> str:
         return f"{round(value):,}"
 
     return f"{one(isl)} in / {one(osl)} out"
+
+
+def lengths_short(isl: float | None, osl: float | None) -> str:
+    """Request lengths for labels inside charts: "768/128" for 768 in and 128 out.
+
+    >>> lengths_short(768, 127.6), lengths_short(None, 1)
+    ('768/128', '?/1')
+    """
+    return lengths(isl, osl).replace("unknown", "?").replace(" in / ", "/").replace(" out", "")
 
 
 def capital(text: str) -> str:

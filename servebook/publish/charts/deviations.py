@@ -39,7 +39,7 @@ def around_zero(
         shape=[VERDICTS[v][2] for v in dots["verdict"]],
     )
     constant = band if band else 0.001
-    reach = max(float(dots["deviation"].abs().max()), 10 * constant) * 1.15
+    reach = max(float(dots["deviation"].abs().max()), 2 * constant) * 1.15
     marks = [0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     ticks = [m for m in marks if constant <= m <= reach]
     x = alt.X(

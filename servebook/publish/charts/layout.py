@@ -66,7 +66,8 @@ def log_ticks(inside: Range, most: int = 7) -> list[float]:
 def counts_axis(values: Sequence[float], most: int = 10) -> tuple[Range, list[float]]:
     """Range and ticks of a log axis on which the values themselves are the ticks.
 
-    For concurrencies: 2, 4, 8, 16, 24. Where there are too many, powers of two stay first.
+    For concurrencies: 2, 4, 8, 16, 24. Where there are too many, powers of two stay first; values
+    that are no whole numbers get round ticks.
     """
     known = sorted({float(v) for v in values if v is not None and math.isfinite(v) and v > 0})
     if len(known) > most:
@@ -74,6 +75,9 @@ def counts_axis(values: Sequence[float], most: int = 10) -> tuple[Range, list[fl
         kept = twos if 2 <= len(twos) <= most else known[:: math.ceil(len(known) / most)]
     else:
         kept = known
+    if not all(v.is_integer() for v in known):
+        inside = log_range(known, 0.05, 0.05)
+        return inside, log_ticks(inside)
     ticks = [float(f"{v:.6g}") for v in kept]
     return log_range(known, 0.05, 0.05), [int(t) if t.is_integer() else t for t in ticks]
 

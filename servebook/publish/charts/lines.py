@@ -106,17 +106,38 @@ def over_concurrency(
     if remarks is not None and len(remarks):
         layers.append(
             alt.Chart(remarks)
-            .mark_text(dy=-13, fontStyle="italic", color=theme.MUTED, fontSize=theme.SMALL)
+            .mark_text(
+                align="right",
+                dx=-7,
+                dy=-9,
+                fontStyle="italic",
+                color=theme.MUTED,
+                fontSize=theme.SMALL,
+            )
             .encode(x=x, y=y, text="text:N")
         )
     ends = points.drop_duplicates("series", keep="last")
     ends = ends.assign(
-        label_y=label_positions(list(ends["value"]), list(ends["label"]), y_range, height - 50)
+        label_y=label_positions(list(ends["value"]), list(ends["label"]), y_range, height - 50),
+        edge=x_range[1],
     )
+    # One column of labels at the right; a thin line leads to those of series that end earlier.
+    early = ends[ends["concurrency"] < points["concurrency"].max()]
+    if len(early):
+        layers.append(
+            alt.Chart(early)
+            .mark_rule(strokeWidth=0.8, color=theme.CONTEXT)
+            .encode(x=x, y=y, x2="edge:Q", y2="label_y:Q")
+        )
     layers.append(
         alt.Chart(ends)
-        .mark_text(align="left", dx=9, baseline="middle", fontSize=theme.SMALL, lineHeight=LINE_PX)
-        .encode(x=x, y=alt.Y("label_y:Q"), text="label:N", color=alt.Color("ink:N", scale=None))
+        .mark_text(align="left", dx=6, baseline="middle", fontSize=theme.SMALL, lineHeight=LINE_PX)
+        .encode(
+            x=alt.X("edge:Q"),
+            y=alt.Y("label_y:Q"),
+            text="label:N",
+            color=alt.Color("ink:N", scale=None),
+        )
     )
     return theme.finish(alt.layer(*layers), height=height)
 

@@ -11,7 +11,7 @@ from servebook.publish import theme
 
 __all__ = ["ROW_PX", "of_settings"]
 
-ROW_PX = 26
+ROW_PX = 28
 
 
 def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
@@ -44,6 +44,7 @@ def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
             ticks=False,
         ),
     )
+    cells = cells.assign(dy=[-7 * str(t).count("\n") for t in cells["text"]])
     placed = cells.assign(
         left=cells["column"] + 0.04,
         bar_end=cells["column"] + 0.04 + 0.9 * cells["share"],
@@ -57,20 +58,21 @@ def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
             .mark_bar(opacity=0.3, height=ROW_PX - 6)
             .encode(x=x, x2="bar_end:Q", y=y, color=alt.Color("colour:N", scale=None))
         )
-    for weight in (False, True):
-        part = placed[placed["bold"] == weight]
-        if len(part):
-            layers.append(
-                alt.Chart(part)
-                .mark_text(
-                    align="left",
-                    dx=4,
-                    baseline="middle",
-                    fontWeight="bold" if weight else "normal",
-                    color=theme.INK if weight else theme.MUTED,
-                )
-                .encode(x=x, y=y, text="text:N")
+    for _, part in placed.groupby(["bold", "dy"], sort=True):
+        heavy = bool(part["bold"].iloc[0])
+        layers.append(
+            alt.Chart(part)
+            .mark_text(
+                align="left",
+                dx=4,
+                dy=float(part["dy"].iloc[0]),
+                lineHeight=13,
+                baseline="middle",
+                fontWeight="bold" if heavy else "normal",
+                color=theme.INK if heavy else theme.MUTED,
             )
+            .encode(x=x, y=y, text="text:N")
+        )
     layers += [
         head.mark_point(size=85, xOffset=8).encode(
             x=x,

@@ -19,8 +19,7 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
 
     Args:
         parts: row (key, in the order to draw), label (text above the bar), part, start, end (shares
-            from 0 to 1), colour, text (words beside the label, in the first part of a row only;
-            empty elsewhere), tip.
+            from 0 to 1), colour, tip.
         x_title: what the whole is.
 
     """
@@ -56,9 +55,6 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
             ),
             head.mark_text(align="left", baseline="bottom", dy=-9, color=theme.INK).encode(
                 x=alt.value(0), text="label:N"
-            ),
-            head.mark_text(align="right", baseline="bottom", dy=-9, fontWeight="bold").encode(
-                x=alt.value("width"), text="text:N", color=alt.value(theme.INK)
             ),
         ),
         height=ROW_PX * len(order) + 60,

@@ -1,0 +1,242 @@
+"""What all chapters share: measured tables computed once, looks and labels, words on evidence."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure import conditions as _conditions
+from servebook.measure import runs as _runs
+from servebook.measure import settings as _settings
+from servebook.measure import stalls as _stalls
+from servebook.publish import theme, words
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = [
+    "absent",
+    "absent_statement",
+    "bottom",
+    "by_condition",
+    "comparison",
+    "in_flight",
+    "interval",
+    "label",
+    "labels",
+    "left_out_notes",
+    "marks",
+    "memo",
+    "metrics",
+    "opponents",
+    "records_of",
+    "runs_of",
+    "several",
+    "source",
+    "stalls",
+    "styled",
+    "table",
+    "top",
+]
+
+T = TypeVar("T")
+
+
+def memo(function: Callable[[Campaign], T]) -> Callable[[Campaign], T]:
+    """Computes once per campaign object: the cells of a notebook ask for the same tables."""
+    kept: dict[int, tuple[weakref.ref[Campaign], T]] = {}
+
+    @functools.wraps(function)
+    def once(campaign: Campaign) -> T:
+        known = kept.get(id(campaign))
+        if known is None or known[0]() is not campaign:
+            known = (weakref.ref(campaign), function(campaign))
+            kept[id(campaign)] = known
+        return known[1]
+
+    return once
+
+
+@memo
+def metrics(campaign: Campaign) -> pd.DataFrame:
+    """``run_metrics`` of the campaign: one row per run."""
+    return _runs.run_metrics(campaign.tables)
+
+
+@memo
+def by_condition(campaign: Campaign) -> pd.DataFrame:
+    """``conditions`` of the campaign: one row per condition, repeats together."""
+    return _conditions.conditions(metrics(campaign))
+
+
+@memo
+def stalls(campaign: Campaign) -> pd.DataFrame:
+    """``stall_summary`` of the campaign: one row per run."""
+    return _stalls.stall_summary(campaign.tables, metrics(campaign))
+
+
+def label(campaign: Campaign, name: str | None) -> str:
+    """The configuration's label as charts show it."""
+    found = campaign.manifest.configuration(name) if name else None
+    return found.label if found else (name or "no configuration")
+
+
+def _order(campaign: Campaign) -> dict[str, int]:
+    return {c.name: i for i, c in enumerate(campaign.manifest.configurations)}
+
+
+def styled(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of ``conditions`` with label, name, colour, ink, shape and dash, in manifest order.
+
+    ``name`` is one line, ``label`` is broken into short ones. The client is named where a
+    configuration has several, lengths where the rows have several.
+    """
+    looks = theme.looks(campaign.manifest.configurations)
+    order = _order(campaign)
+    clients = rows.groupby("configuration")["client"].nunique()
+    several_lengths = len(rows[["isl", "osl"]].drop_duplicates()) > 1
+    names, labels, dashes = [], [], []
+    variants: dict[str, list[str]] = {}
+    for row in rows.to_dict("records"):
+        parts = [label(campaign, row["configuration"])]
+        parts += [row["client"]] if clients[row["configuration"]] > 1 else []
+        parts += [words.lengths_short(row["isl"], row["osl"])] if several_lengths else []
+        names.append(" · ".join(parts))
+        labels.append("\n".join(words.wrapped(part, 20) for part in parts))
+        seen = variants.setdefault(row["configuration"], [])
+        if row["series"] not in seen:
+            seen.append(row["series"])
+        dashes.append(seen.index(row["series"]))
+    look = [looks[c] for c in rows["configuration"]]
+    out = rows.assign(
+        name=names,
+        label=labels,
+        colour=[k.colour for k in look],
+        ink=[k.text for k in look],
+        shape=[k.shape for k in look],
+        dash=dashes,
+        _order=[order[c] for c in rows["configuration"]],
+    )
+    out = out.sort_values(["_order", "series", "concurrency"], kind="stable", ignore_index=True)
+    return out.drop(columns="_order")
+
+
+def opponents(campaign: Campaign, rows: pd.DataFrame) -> tuple[str, str] | None:
+    """The two configurations whose factor is shown: the manifest's pair, else the only two."""
+    present = list(dict.fromkeys(rows["configuration"]))
+    first, second = campaign.manifest.baseline, campaign.manifest.candidate
+    if first in present and second in present and first and second:
+        return first, second
+    if len(present) == 2 and not (first and second):
+        return present[0], present[1]
+    return None
+
+
+def comparison(campaign: Campaign, pair: tuple[str, str]) -> _settings.Comparison:
+    """What two configurations differ in."""
+    first, second = (campaign.manifest.configuration(name) for name in pair)
+    if first is None or second is None:
+        raise KeyError(f"no configuration {pair}")
+    return _settings.compare(first, second)
+
+
+def marks(campaign: Campaign, pair: tuple[str, str] | None = None) -> tuple[str, ...]:
+    """The marks of a statement: reconstructed, and how comparable its two sides are."""
+    out = [] if campaign.manifest.provenance == "measured" else [campaign.manifest.provenance]
+    if pair is not None:
+        out.append(comparison(campaign, pair).mark)
+    return tuple(out)
+
+
+def interval(n_runs: Iterable[int]) -> str:
+    """What the error bars over conditions with so many runs each are.
+
+    >>> interval([1, 1]), interval([3]), interval([1, 3])
+    ('no interval: one run', 'range over 3 repeats', 'range over 3 repeats where there are any')
+    """
+    counts = [int(n) for n in n_runs]
+    most = max(counts, default=1)
+    if most < 2:
+        return words.spread(1)
+    text = words.spread(most)
+    return text if min(counts) == most else f"{text} where there are any"
+
+
+def top(frame: pd.DataFrame, values: pd.Series[Any]) -> pd.Series[Any]:
+    """The row of ``frame`` with the largest of ``values`` (aligned with it; NaN never wins)."""
+    return frame.iloc[int(np.nanargmax(values.to_numpy(dtype=np.float64)))]
+
+
+def bottom(frame: pd.DataFrame, values: pd.Series[Any]) -> pd.Series[Any]:
+    """The row of ``frame`` with the smallest of ``values``."""
+    return frame.iloc[int(np.nanargmin(values.to_numpy(dtype=np.float64)))]
+
+
+def several(values: pd.Series[Any]) -> bool:
+    """Whether a column holds more than one distinct value."""
+    return len(set(values)) > 1
+
+
+def in_flight(concurrency: float) -> str:
+    """A concurrency in a sentence: "8 requests in flight"."""
+    return words.count(int(concurrency), "request") + " in flight"
+
+
+def runs_of(rows: pd.DataFrame) -> tuple[str, ...]:
+    """The run_ids behind rows of ``conditions``, sorted."""
+    return tuple(sorted({run for runs in rows["runs"] for run in runs}))
+
+
+def source(campaign: Campaign, rows: pd.DataFrame) -> str:
+    """Where the numbers are from, with n."""
+    n_runs = len(runs_of(rows))
+    kind = campaign.manifest.provenance
+    start = kind if kind != "not stated" else "provenance not stated"
+    return (
+        f"{start}: records of {words.count(n_runs, 'run')}, "
+        f"{words.count(int(rows['n_ok'].sum()), 'ok request')}"
+    )
+
+
+def labels(campaign: Campaign, names: pd.Series[Any]) -> list[str]:
+    """The configurations' labels, row by row."""
+    return [label(campaign, None if pd.isna(name) else str(name)) for name in names]
+
+
+def records_of(campaign: Campaign, n_runs: int) -> str:
+    """Where numbers are from that rest on whole runs."""
+    return f"{campaign.manifest.provenance}: records of {words.count(n_runs, 'run')}"
+
+
+def left_out_notes(campaign: Campaign, workload: str | None = None) -> tuple[str, ...]:
+    """Sentences on the runs of a workload that no comparison uses."""
+    all_runs = metrics(campaign)
+    gone = _conditions.left_out(all_runs)
+    if workload is not None:
+        names = all_runs.loc[all_runs["workload"] == workload, "run_id"]
+        gone = gone[gone["run_id"].isin(names)]
+    return tuple(f"Left out: {row['run_id']} ({row['reason']})." for row in gone.to_dict("records"))
+
+
+def absent(campaign: Campaign, figure: str, title: str, workload: str) -> Figure:
+    """The figure of a workload that the campaign cannot show, with the reason in words."""
+    why = f"This campaign has no {workload} run that can be compared."
+    notes = left_out_notes(campaign, workload)
+    if not (metrics(campaign)["workload"] == workload).any():
+        why = f"This campaign has no {workload} run."
+    return Figure(id=figure, title=title, missing=" ".join([why, *notes]))
+
+
+def absent_statement(campaign: Campaign, name: str, workload: str) -> Statement:
+    """The same as a sentence."""
+    missing = absent(campaign, name, "", workload).missing
+    return Statement(id=name, sentence=missing, marks=marks(campaign))
+
+
+def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """The columns (name in ``rows``, displayed name) as a displayed table."""
+    return pd.DataFrame({shown: rows[name] for name, shown in columns})

@@ -1,0 +1,102 @@
+"""Chapter 04: who decodes faster, at equal concurrency and at an equal running batch."""
+
+from __future__ import annotations
+
+from servebook.measure.metrics import METRICS
+from servebook.publish import words
+from servebook.publish.chapters import common, sweep
+from servebook.publish.chapters.evidence import (
+    Sweep,
+    condition_words,
+    evidence,
+    points,
+    rows_of,
+)
+from servebook.publish.chapters.saturation import gains
+from servebook.publish.charts.lines import over_concurrency
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = ["running_batch", "saturation", "throughput", "tpot", "ttft", "verdict"]
+
+_DECODE = Sweep("decode", "Decode", "output_throughput_tok_s", "output tokens/s")
+
+
+def throughput(campaign: Campaign) -> Figure:
+    """Output tokens per second over concurrency."""
+    return sweep.throughput(campaign, _DECODE)
+
+
+def tpot(campaign: Campaign) -> Figure:
+    """Time per output token over concurrency."""
+    return sweep.latency(campaign, _DECODE, "tpot", "mean", "TPOT")
+
+
+def ttft(campaign: Campaign) -> Figure:
+    """Time to first token over concurrency: beyond the slots it is a queue."""
+    return sweep.latency(campaign, _DECODE, "ttft", "p50", "TTFT")
+
+
+def saturation(campaign: Campaign) -> Figure:
+    """What each step in concurrency gained."""
+    return gains(campaign, _DECODE)
+
+
+def running_batch(campaign: Campaign) -> Figure:
+    """TPOT against the running batch: what a step costs at the batch that really ran."""
+    name = "decode-running-batch"
+    metric = "tpot_mean_ms"
+    rows = rows_of(campaign, "decode", metric)
+    rows = rows[rows["running_batch"].notna() & (rows["running_batch"] > 0)]
+    if rows.empty:
+        return common.absent(campaign, name, "Decode: the running batch", "decode")
+    worst = common.bottom(rows, (rows["running_batch"] / rows["concurrency"]))
+    share = worst["running_batch"] / worst["concurrency"]
+    title = (
+        f"Of {worst['concurrency']} requests in flight only "
+        f"{words.number(worst['running_batch'])} decode at a time ({worst['name']})"
+        if share < 0.9
+        else "Nearly all requests in flight decode: the running batch stays above "
+        f"{words.percent(share)} of the concurrency"
+    )
+    table = common.table(
+        rows,
+        [
+            ("name", "configuration"),
+            ("concurrency", "requests in flight"),
+            ("running_batch", "running batch"),
+            (metric, "TPOT mean (ms)"),
+            ("output_throughput_tok_s", "output tokens/s"),
+            ("n_ok", "ok requests"),
+            ("n_runs", "runs"),
+        ],
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{condition_words(rows)} Where lines meet, configurations are equal at the same "
+            f"batch. {evidence(campaign, rows)}"
+        ),
+        chart=over_concurrency(
+            points(rows, metric, "ms", x="running_batch"),
+            "TPOT mean, ms (log)",
+            x_title="running batch: output rate × TPOT (log)",
+            y_format=",~g",
+        ),
+        table=table,
+        alt=f"{title}. "
+        + " ".join(
+            f"{r['name']} at {r['concurrency']} in flight: running batch "
+            f"{words.number(r['running_batch'])}, TPOT {words.milliseconds(r[metric])}."
+            for r in rows.to_dict("records")
+        ),
+        source=common.source(campaign, rows),
+        runs=common.runs_of(rows),
+        notes=(f"{METRICS['running_batch'].label}: {METRICS['running_batch'].definition}.",),
+    )
+
+
+def verdict(campaign: Campaign) -> Statement:
+    """The chapter's sentence for the top of the page."""
+    return sweep.verdict(campaign, _DECODE, rank=30)

@@ -1,0 +1,124 @@
+"""What a figure over concurrency rests on: its rows, its lengths and n, its comparison in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from servebook.measure.conditions import factors
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.read.campaign import Campaign
+
+__all__ = [
+    "Sweep",
+    "condition_words",
+    "described",
+    "evidence",
+    "factor_rows",
+    "points",
+    "rows_of",
+    "versus",
+]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One workload as it is drawn over concurrency."""
+
+    workload: str
+    noun: str  # "Prefill"
+    throughput: str  # metric
+    unit: str  # "input tokens/s"
+
+
+def rows_of(campaign: Campaign, workload: str, metric: str) -> pd.DataFrame:
+    """The styled conditions of a workload that have the metric."""
+    every = common.by_condition(campaign)
+    rows = every[(every["workload"] == workload) & every[metric].notna() & (every[metric] > 0)]
+    return common.styled(campaign, rows)
+
+
+def points(rows: pd.DataFrame, metric: str, unit: str, x: str = "concurrency") -> pd.DataFrame:
+    """What ``charts.lines`` draws: one row per condition."""
+    low, high = rows[f"{metric}_low"], rows[f"{metric}_high"]
+    tips = []
+    for row in rows.to_dict("records"):
+        tip = f"{words.number(row[metric])} {unit}"
+        if row["n_runs"] > 1:
+            span = words.span([row[f"{metric}_low"], row[f"{metric}_high"]])
+            tip += f" ({span}, {words.spread(row['n_runs'])})"
+        tips.append(f"{tip}, n = {row['n_ok']:,.0f} requests")
+    columns = ["series", "name", "label", "colour", "ink", "shape", "dash"]
+    return rows[columns].assign(
+        concurrency=rows[x].astype(float), value=rows[metric], low=low, high=high, tip=tips
+    )
+
+
+def factor_rows(campaign: Campaign, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """``factors`` of the campaign's two opponents in these rows; empty where there are none."""
+    pair = common.opponents(campaign, rows)
+    return factors(rows, metric, *(pair or ("", "")))
+
+
+def versus(campaign: Campaign, pair: tuple[str, str], found: pd.DataFrame, what: str) -> str:
+    """The finding of a comparison: who does better, by how much, where.
+
+    ``what`` reads after "times the" ("throughput") for higher-is-better and is used the same way
+    for lower-is-better metrics, where the factor says how many times lower.
+    """
+    first, second = (common.label(campaign, name) for name in pair)
+    low, high = found["factor"].min(), found["factor"].max()
+    where = f"at {words.span(found['concurrency'])} in flight"
+    if low > 1.05:
+        return f"{first} {what.format(f=words.span([low, high], 2))} {second} {where}"
+    if high < 1 / 1.05:
+        return f"{second} {what.format(f=words.span([1 / high, 1 / low], 2))} {first} {where}"
+    if low >= 1 / 1.05 and high <= 1.05:
+        most = max(high - 1, 1 - low)
+        return f"{first} and {second} are within {words.percent(most)} of each other {where}"
+    up = found.loc[found["factor"] > 1.05, "concurrency"]
+    down = found.loc[found["factor"] < 1 / 1.05, "concurrency"]
+    parts = []
+    if len(up):
+        parts.append(f"{first} is ahead at {words.listed(str(c) for c in up)} in flight")
+    if len(down):
+        parts.append(f"{second} at {words.listed(str(c) for c in down)}")
+    return ", ".join(parts) + (
+        "" if len(up) + len(down) == len(found) else "; elsewhere they are within 5 %"
+    )
+
+
+def condition_words(rows: pd.DataFrame) -> str:
+    """Lengths and client of the rows, for a subtitle."""
+    pairs = rows[["isl", "osl"]].drop_duplicates().sort_values(["isl", "osl"])
+    lengths = [words.lengths(a, b) for a, b in pairs.itertuples(index=False)]
+    text = f"Tokens {words.listed(lengths, most=4)}."
+    return f"{text} Client: {words.listed(sorted(set(rows['client'])))}."
+
+
+def evidence(campaign: Campaign, rows: pd.DataFrame) -> str:
+    """N and the kind of interval, and for a pair what differs, for a subtitle."""
+    text = (
+        f"n = {rows['n_ok'].sum():,.0f} requests in "
+        f"{words.count(len(common.runs_of(rows)), 'run')}; bars: {common.interval(rows['n_runs'])}."
+        if rows["n_runs"].max() > 1
+        else f"n = {rows['n_ok'].sum():,.0f} requests in "
+        f"{words.count(len(common.runs_of(rows)), 'run')}; no interval: one run per point."
+    )
+    pair = common.opponents(campaign, rows)
+    return f"{text} {common.comparison(campaign, pair).words}" if pair else text
+
+
+def described(rows: pd.DataFrame, metric: str, unit: str) -> str:
+    """The lines in words, for those who do not see them."""
+    parts = []
+    for _, line in rows.groupby("series", sort=False):
+        line = line.sort_values("concurrency", kind="stable")
+        first, last = line.iloc[0], line.iloc[-1]
+        text = f"{first['name']}: {words.number(first[metric])} {unit} at {first['concurrency']}"
+        if len(line) > 1:
+            text += f" to {words.number(last[metric])} at {last['concurrency']} in flight"
+        parts.append(text + ".")
+    return " ".join(parts)

@@ -1,0 +1,127 @@
+"""Chapter 05, twins: the campaign's two opponents at one mixed condition, metric by metric."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from servebook.measure.conditions import factors
+from servebook.measure.metrics import METRICS
+from servebook.publish import theme, words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
+from servebook.publish.charts.ratios import around_one
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["twin"]
+
+_TWIN = (
+    "ttft_p50_ms",
+    "tpot_mean_ms",
+    "itl_p50_ms",
+    "itl_p99_ms",
+    "output_throughput_tok_s",
+)
+
+
+def twin(campaign: Campaign) -> Figure:
+    """The campaign's two opponents at the highest condition both ran, metric by metric."""
+    name = "mixed-twin"
+    rows = mixed_rows(campaign)
+    if rows.empty:
+        return common.absent(campaign, name, "Mixed load: two configurations", WORKLOAD)
+    pair = common.opponents(campaign, rows)
+    found = {m: factors(rows, m, *pair) for m in _TWIN} if pair else {}
+    shared = [f for f in found.values() if len(f)]
+    if not pair or not shared:
+        return Figure(
+            id=name,
+            title="Mixed load: no two configurations at one condition",
+            missing=(
+                "No two configurations ran the same mixed condition (client, lengths and "
+                "concurrency), so none are set against one another."
+            ),
+        )
+    key = ["client", "isl", "osl", "concurrency"]
+    at = shared[0].sort_values(["concurrency", "client"], kind="stable").iloc[-1][key]
+    first, second = (common.label(campaign, n) for n in pair)
+    look = theme.looks(campaign.manifest.configurations)[pair[1]]
+    lines = []
+    for metric, frame in found.items():
+        same = frame[(frame[key] == at).all(axis=1)]
+        if same.empty:
+            continue
+        row = same.iloc[0]
+        ratio = row["candidate"] / row["baseline"]
+        info = METRICS[metric]
+        lines.append(
+            {
+                "metric": metric,
+                "row": metric,
+                "label": f"{info.label} ({info.unit}, {info.better} is better): "
+                f"{words.number(row['baseline'])} → {words.number(row['candidate'])}",
+                "ratio": ratio,
+                "text": words.factor(ratio),
+                "side": "left" if ratio < 1 else "right",
+                "colour": look.colour,
+                "ink": look.text,
+                "baseline": row["baseline"],
+                "candidate": row["candidate"],
+                "n_baseline": row["n_baseline"],
+                "n_candidate": row["n_candidate"],
+                "runs": row["runs"],
+            }
+        )
+    frame = pd.DataFrame(lines)
+    title = _trade(frame, first, second)
+    compared = common.comparison(campaign, pair)
+    runs = tuple(sorted({run for runs in frame["runs"] for run in runs}))
+    least = int(min(frame["n_baseline"].min(), frame["n_candidate"].min()))
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{compared.words} {words.capital(common.in_flight(at['concurrency']))}, "
+            f"{words.lengths(at['isl'], at['osl'])}, {at['client']}. Runs: "
+            f"{frame['n_baseline'].max()} of {first}, {frame['n_candidate'].max()} of {second}"
+            + ("; no interval for one run." if least < 2 else ".")
+        ),
+        chart=around_one(frame, f"{second} ÷ {first} (log)"),
+        table=pd.DataFrame(
+            {
+                "metric": [METRICS[m].label for m in frame["metric"]],
+                "unit": [METRICS[m].unit for m in frame["metric"]],
+                first: frame["baseline"],
+                second: frame["candidate"],
+                "ratio": frame["ratio"],
+                f"runs of {first}": frame["n_baseline"],
+                f"runs of {second}": frame["n_candidate"],
+            }
+        ),
+        alt=f"{title}. " + " ".join(f"{r['label']} ({r['text']})." for r in lines),
+        source=f"{campaign.manifest.provenance}: records of {words.count(len(runs), 'run')}",
+        runs=runs,
+    )
+
+
+def _trade(frame: pd.DataFrame, first: str, second: str) -> str:
+    """What the second configuration gains and what it pays, from the largest ratios each way."""
+    better, worse = [], []
+    for row in frame.to_dict("records"):
+        info = METRICS[row["metric"]]
+        gain = row["ratio"] if info.better == "higher" else 1 / row["ratio"]
+        if gain > 1.05:
+            better.append((gain, info.label))
+        elif gain < 1 / 1.05:
+            worse.append((1 / gain, info.label))
+    text = f"{second} against {first}"
+    if better and worse:
+        (gain, what), (loss, price) = max(better), max(worse)
+        return f"{text}: {what} is {words.times(gain)} better, {price} {words.times(loss)} worse"
+    if better:
+        gain, what = max(better)
+        return f"{text}: {what} is {words.times(gain)} better, nothing is worse by more than 5 %"
+    if worse:
+        loss, price = max(worse)
+        return f"{text}: {price} is {words.times(loss)} worse, nothing is better by more than 5 %"
+    return f"{text}: nothing differs by more than 5 %"

@@ -1,0 +1,174 @@
+"""Saturation of a sweep: what each series' throughput does as the load grows, and the verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.saturation import saturation, steps
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.evidence import Sweep, condition_words, rows_of
+from servebook.publish.charts.gains import per_doubling
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["finding_words", "findings", "gains", "lead", "main_finding", "remarks"]
+
+
+def findings(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """``measure.saturation`` of each series, with its styled name; None of them lost."""
+    curve = rows.assign(value=rows[metric], low=rows[f"{metric}_low"], high=rows[f"{metric}_high"])
+    found = saturation(curve, ["series"])
+    return found.assign(name=found["series"].map(rows.groupby("series")["name"].first()))
+
+
+def finding_words(row: pd.Series[Any], unit: str) -> str:
+    """What one series' throughput does over concurrency, as the end of a sentence."""
+    peak = f"{words.number(row['peak_value'])} {unit}"
+    at = f"at {row['peak_concurrency']} in flight"
+    if row["finding"] == "reversal":
+        return (
+            f"peaks at {peak} {at} and then falls by {words.percent(row['drop_from_peak'])} "
+            f"by {row['last_concurrency']}"
+        )
+    if row["finding"] == "plateau":
+        if row["plateau_from"] == row["first_concurrency"]:
+            return f"is flat at {peak} from {row['first_concurrency']} in flight on"
+        return f"levels off near {peak} from {row['plateau_from']} in flight on"
+    if row["finding"] == "not saturated":
+        return (
+            f"still grows by {words.percent(row['last_gain_per_doubling'])} per doubling at "
+            f"{row['last_concurrency']} in flight; {peak} is a lower bound"
+        )
+    return f"reaches {peak} {at}, from too few concurrencies to speak of saturation"
+
+
+def remarks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Words at the points where a series peaks or its plateau begins."""
+    out = []
+    for row in findings(rows, metric).to_dict("records"):
+        place, text = None, ""
+        if row["finding"] == "reversal":
+            place, text = row["peak_concurrency"], "peak"
+        elif row["finding"] == "plateau" and row["plateau_from"] != row["first_concurrency"]:
+            place, text = row["plateau_from"], "plateau"
+        elif row["finding"] == "not saturated":
+            place, text = row["last_concurrency"], "lower bound"
+        if place is not None:
+            here = rows[(rows["series"] == row["series"]) & (rows["concurrency"] == place)]
+            out.append({"concurrency": float(place), "value": here[metric].iloc[0], "text": text})
+    frame = pd.DataFrame(out, columns=["concurrency", "value", "text"])
+    # Series that end side by side say it once.
+    return frame.sort_values("value", ascending=False, kind="stable").drop_duplicates(
+        ["concurrency", "text"]
+    )
+
+
+def main_finding(rows: pd.DataFrame, metric: str) -> pd.Series[Any]:
+    """The finding of the series with most concurrencies (of these, the one with the top value)."""
+    leading = lead(rows, metric)["series"].iloc[0]
+    found = findings(rows, metric)
+    row: pd.Series[Any] = found[found["series"] == leading].iloc[0]
+    return row
+
+
+def lead(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows of the series with most concurrencies (of these, the highest value)."""
+    sizes = rows.groupby("series").agg(n=("concurrency", "size"), top=(metric, "max"))
+    best = str(sizes.sort_values(["n", "top"], ascending=False, kind="stable").index[0])
+    line: pd.DataFrame = rows[rows["series"] == best]
+    return line.sort_values("concurrency", kind="stable")
+
+
+def gains(campaign: Campaign, sweep: Sweep) -> Figure:
+    """What each step in concurrency gained, per doubling, and what that says of saturation."""
+    name = f"{sweep.workload}-saturation"
+    rows = rows_of(campaign, sweep.workload, sweep.throughput)
+    title = f"{sweep.noun}: saturation"
+    if rows.empty:
+        return common.absent(campaign, name, title, sweep.workload)
+    metric = sweep.throughput
+    curve = rows.assign(value=rows[metric], low=rows[f"{metric}_low"], high=rows[f"{metric}_high"])
+    found = findings(rows, metric)
+    every = steps(curve, ["series"])
+    if every.empty:
+        return Figure(
+            id=name,
+            title=title,
+            missing=(
+                f"Every {sweep.workload} series of this campaign has one concurrency only, so "
+                "there is no step to judge saturation by."
+            ),
+        )
+    looks = rows.drop_duplicates("series").set_index("series")
+    gain = 1 + every["gain_per_doubling"]
+    chart_rows = pd.DataFrame(
+        {
+            "series": every["series"],
+            "middle": np.sqrt(every["from_concurrency"] * every["to_concurrency"]),
+            "concurrencies": [
+                f"{a}→{b}"
+                for a, b in zip(every["from_concurrency"], every["to_concurrency"], strict=True)
+            ],
+            "gain": gain,
+            "text": [f"×{g:.2f}" for g in gain],
+            "label": every["series"].map(looks["name"]),
+            **{key: every["series"].map(looks[key]) for key in ("colour", "ink", "shape")},
+        }
+    )
+    kinds: dict[str, list[str]] = {}
+    for row in found.sort_values("finding", kind="stable").to_dict("records"):
+        kinds.setdefault(row["finding"], []).append(row["name"])
+    said = {
+        "plateau": "levels off",
+        "reversal": "falls after its peak",
+        "not saturated": "is not saturated in the measured range",
+        "too few points": "has too few concurrencies to tell",
+    }
+    title = f"{sweep.noun} throughput " + "; it ".join(
+        f"{said[kind]} for {words.listed(names, most=2)}" for kind, names in kinds.items()
+    )
+    finding_table = found.set_index("series")
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{condition_words(rows)} Per doubling: a step from 8 to 12 counts as log2(12/8) of "
+            "one. ×2: throughput doubles with the load, ×1: nothing gained."
+        ),
+        chart=per_doubling(chart_rows),
+        table=pd.DataFrame(
+            {
+                "configuration": chart_rows["label"],
+                "step (requests in flight)": chart_rows["concurrencies"],
+                "throughput ratio": every["ratio"],
+                "gain per doubling (ratio)": gain,
+                "share of proportional (%)": 100 * every["efficiency"],
+                "within the range of repeats": every["within_repeats"].astype(object),
+                "finding for the series": every["series"].map(finding_table["finding"]),
+                "rule": every["series"].map(finding_table["rule"]),
+            }
+        ),
+        alt=f"{title}. "
+        + " ".join(
+            f"{a}, {b}: {c}."
+            for a, b, c in zip(
+                chart_rows["label"], chart_rows["concurrencies"], chart_rows["text"], strict=True
+            )
+        ),
+        source=common.source(campaign, rows),
+        runs=common.runs_of(rows),
+        notes=tuple(
+            f"{row['name']}: {finding_words(row, sweep.unit)} ({row['rule']})"
+            + (
+                f"; knee at {row['knee_concurrency']} in flight"
+                if pd.notna(row["knee_concurrency"])
+                else ""
+            )
+            + "."
+            for _, row in found.iterrows()
+        ),
+    )

@@ -1,0 +1,289 @@
+"""Chapter 01: what was measured, with which configurations and workloads, by whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.settings import SETTINGS, compare
+from servebook.publish import theme, words
+from servebook.publish.chapters import common
+from servebook.publish.charts.matrix import of_settings
+from servebook.publish.output import Figure, Section, Statement
+from servebook.read.campaign import Campaign
+from servebook.read.manifest import Configuration
+
+__all__ = ["configurations", "measured", "provenance", "runs", "workloads"]
+
+_QUANTITIES: Mapping[str, Callable[[Configuration], float | None]] = {
+    "nodes": lambda c: c.nodes,
+    "GPUs": lambda c: c.gpus,
+    "memory per GPU": lambda c: c.hbm_gb,
+    "slots per replica": lambda c: c.max_num_seqs,
+    "tokens per step": lambda c: c.max_num_batched_tokens,
+}
+
+
+def provenance(campaign: Campaign) -> Statement:
+    """Whether the numbers are measured or reconstructed, and by what."""
+    kind = campaign.manifest.provenance
+    table = common.metrics(campaign)
+    clients = sorted(
+        {
+            " ".join(str(part) for part in pair if part is not None and part == part)
+            for pair in table[["client", "client_version"]].itertuples(index=False)
+        }
+    )
+    opening = {
+        "measured": "The numbers of this campaign are measured.",
+        "reconstructed": "The dumps of this campaign are reconstructed by a model, not measured.",
+    }.get(kind, "The manifest does not say whether this campaign was measured.")
+    note = (campaign.manifest.provenance_note or "").strip()
+    return Statement(
+        id="setup-provenance",
+        sentence=" ".join(
+            part for part in (opening, f"Clients: {words.listed(clients)}.", note) if part
+        ),
+        n=len(table),
+        n_of="runs",
+        runs=tuple(sorted(table["run_id"])),
+        figure="setup-runs",
+        marks=common.marks(campaign),
+    )
+
+
+def measured(campaign: Campaign) -> Section:
+    """What was measured, in two or three sentences with the counts."""
+    table = common.metrics(campaign)
+    per = table["workload"].fillna("other").value_counts()
+    order = [w for w in ("prefill", "decode", "mixed", "other") if w in per]
+    parts = [f"{words.count(int(per[w]), 'run')} of {w} load" for w in order]
+    requests, gaps = table["n_requests"].sum(), table["n_gaps"].sum()
+    model = campaign.manifest.model.name or words.listed(sorted(set(table["model"].dropna())))
+    first = (
+        f"The campaign holds {words.count(len(table), 'run')}: {words.listed(parts)}, with "
+        f"{words.count(int(requests), 'request')} and {words.count(int(gaps), 'gap')} between "
+        "chunks of their answers."
+    )
+    lacking = [w for w in ("prefill", "decode", "mixed") if w not in per]
+    if lacking:
+        first += f" It has no {words.listed(lacking, last='or')} run."
+    second = f"Model: {model}." if model else "The model is not stated."
+    span = table.loc[table["clock"] == "epoch", ["start_ns", "end_ns"]].dropna()
+    if len(span):
+        second += (
+            f" Measured from {words.utc(int(span['start_ns'].min()))} to "
+            f"{words.utc(int(span['end_ns'].max()))}."
+        )
+    notes = [
+        f"{common.label(campaign, n.configuration) if n.configuration else n.run}: {n.text.strip()}"
+        for n in campaign.manifest.notes
+        if n.figure is None
+    ]
+    return Section(id="setup-measured", paragraphs=(first, second, *campaign.findings, *notes))
+
+
+def configurations(campaign: Campaign) -> Figure:
+    """The configurations side by side; what differs is bold."""
+    settings = campaign.manifest.configurations
+    name = "setup-configurations"
+    if not settings:
+        return Figure(
+            id=name,
+            title="No configuration is described",
+            missing="The manifest describes no configuration, so nothing is compared.",
+        )
+    texts = {key: [read(c) for c in settings] for key, read in SETTINGS.items()}
+    texts = {key: values for key, values in texts.items() if any(v is not None for v in values)}
+    unstated = [key for key in SETTINGS if key not in texts]
+    differing = [key for key, values in texts.items() if len(set(values)) > 1]
+    ordered = [*differing, *(key for key in texts if key not in differing)]
+    looks = theme.looks(settings)
+    cells = []
+    for key in ordered:
+        sizes = [_QUANTITIES[key](c) if key in _QUANTITIES else None for c in settings]
+        top = max((s for s in sizes if s is not None), default=0)
+        for column, (c, text, size) in enumerate(zip(settings, texts[key], sizes, strict=True)):
+            if key not in differing and column:
+                continue  # what is the same for all is said once
+            text = "not stated" if text is None else text
+            if key not in differing and len(settings) > 1:
+                text += ", the same for all"
+            bar = key in differing and size is not None and top > 0
+            cells.append(
+                {
+                    "setting": key,
+                    "column": column,
+                    "text": words.wrapped(text, 14) if key in differing else text,
+                    "bold": key in differing,
+                    "share": size / top if bar and size is not None else math.nan,
+                    "colour": looks[c.name].colour,
+                }
+            )
+    heads = pd.DataFrame(
+        {
+            "column": range(len(settings)),
+            "text": [words.wrapped(c.label, 14) for c in settings],
+            "colour": [looks[c.name].colour for c in settings],
+            "ink": [looks[c.name].text for c in settings],
+            "shape": [looks[c.name].shape for c in settings],
+        }
+    )
+    title = _what_differs(campaign, differing)
+    table = pd.DataFrame(
+        {
+            "setting": ordered,
+            "differs": [key in differing for key in ordered],
+            **{
+                c.label: ["not stated" if v is None else v for v in column]
+                for c, column in zip(
+                    settings, zip(*(texts[k] for k in ordered), strict=True), strict=True
+                )
+            },
+        }
+    )
+    notes = [f"{c.label}: {c.note.strip()}" for c in settings if c.note]
+    if unstated:
+        notes.append(f"Stated for none: {words.listed(unstated)}.")
+    drawable = bool(ordered) and len(settings) <= 6
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=_marks(campaign) + " Bold: settings that differ; bars: their size.",
+        chart=of_settings(pd.DataFrame(cells), heads) if drawable else None,
+        table=table,
+        alt=f"{title}. {_marks(campaign)}",
+        source="manifest",
+        notes=tuple(notes),
+        missing="" if ordered else "The manifest states no setting of any configuration.",
+        open_table=not drawable,
+    )
+
+
+def _what_differs(campaign: Campaign, differing: list[str]) -> str:
+    n = len(campaign.manifest.configurations)
+    if n == 1:
+        return f"One configuration was measured: {campaign.manifest.configurations[0].label}"
+    count = words.count(n, "configuration", spelled=True)
+    if not differing:
+        return f"{words.capital(count)}; the manifest states nothing in which they differ"
+    return f"{words.capital(count)} that differ in {words.listed(differing, most=5)}"
+
+
+def _marks(campaign: Campaign) -> str:
+    first, second = campaign.manifest.baseline, campaign.manifest.candidate
+    settings = campaign.manifest.configurations
+    if first and second:
+        pair = common.comparison(campaign, (first, second))
+        names = f"{common.label(campaign, first)} against {common.label(campaign, second)}"
+        return f"{names}: {pair.words}"
+    if len(settings) == 2:
+        return compare(*settings).words
+    return "The manifest names no pair to compare." if len(settings) > 2 else ""
+
+
+def workloads(campaign: Campaign) -> Figure:
+    """Which loads each configuration got: lengths, concurrencies, clients."""
+    rows = common.by_condition(campaign)
+    name = "setup-workloads"
+    if rows.empty:
+        return Figure(
+            id=name,
+            title="No run can be compared",
+            missing=" ".join(
+                ["This campaign has no run that can be compared.", *common.left_out_notes(campaign)]
+            ),
+        )
+    rows = common.styled(campaign, rows)
+    rank = {w: i for i, w in enumerate(("prefill", "decode", "mixed", "other"))}
+    rows = rows.assign(_rank=rows["workload"].map(rank)).sort_values("_rank", kind="stable")
+    lines = []
+    for _, part in rows.groupby("series", sort=False):
+        first = part.iloc[0]
+        lines.append(
+            {
+                "configuration": common.label(campaign, first["configuration"]),
+                "workload": first["workload"],
+                "client": first["client"],
+                "input tokens": first["isl"],
+                "output tokens": first["osl"],
+                "requests in flight": words.listed(str(c) for c in part["concurrency"]),
+                "runs": int(part["n_runs"].sum()),
+                "most repeats": int(part["n_runs"].max()),
+                "ok requests": int(part["n_ok"].sum()),
+                "gaps": int(part["n_gaps"].sum()),
+            }
+        )
+    table = pd.DataFrame(lines)
+    kinds = list(dict.fromkeys(table["workload"]))
+    repeats = int(table["most repeats"].max())
+    title = (
+        f"{words.capital(words.count(len(table), 'load', spelled=True))} of "
+        f"{words.listed(kinds)}, from {rows['concurrency'].min()} to "
+        f"{rows['concurrency'].max()} requests in flight"
+    )
+    if repeats < 2:
+        title += "; nothing was repeated"
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            "One line per configuration, client and length: only runs within a line are one series."
+        ),
+        table=table,
+        source=common.source(campaign, rows),
+        runs=common.runs_of(rows),
+        notes=common.left_out_notes(campaign),
+        open_table=True,
+    )
+
+
+def runs(campaign: Campaign) -> Figure:
+    """Every run with what it asked for and what came of it."""
+    table = common.metrics(campaign)
+    raw = campaign.tables.runs.to_pandas().set_index("run_id")
+    shown = pd.DataFrame(
+        {
+            "run": table["run_id"],
+            "configuration": [
+                common.label(campaign, None if pd.isna(c) else c) for c in table["configuration"]
+            ],
+            "client": table["client"],
+            "workload": table["workload"],
+            "requests in flight": table["concurrency"],
+            "requests/s asked": table["request_rate"],
+            "repeat": table["repeat"],
+            "input tokens (mean)": table["isl_mean"],
+            "output tokens (mean)": table["osl_mean"],
+            "duration (s)": table["duration_s"],
+            "requests": table["n_requests"],
+            "ok": table["n_ok"],
+            "failed": table["n_failed"],
+            "cancelled": table["n_cancelled"],
+            "lost": table["n_lost"],
+            "start": [words.utc(None if pd.isna(t) else int(t)) for t in table["start_ns"]],
+            "level": table["level"],
+        }
+    ).reset_index(drop=True)
+    shown["start"] = shown["start"].where(np.array(table["clock"] == "epoch"), words.UNKNOWN)
+    n_ok, n = table["n_ok"].sum(), table["n_requests"].sum()
+    title = f"{words.count(len(table), 'run')}, {n:,.0f} requests, {n_ok:,.0f} of them ok"
+    by_note: dict[str, list[str]] = {}
+    for run, found in raw["notes"].items():
+        for note in found if found is not None else ():
+            by_note.setdefault(note.strip(), []).append(str(run))
+    notes = [f"{words.listed(who, most=2)}: {note}" for note, who in by_note.items()]
+    return Figure(
+        id="setup-runs",
+        title=title,
+        subtitle="One row per run. A dash: the dump does not say.",
+        table=shown,
+        source=common.source(
+            campaign, pd.DataFrame({"runs": [(r,) for r in table["run_id"]], "n_ok": table["n_ok"]})
+        ),
+        runs=tuple(sorted(table["run_id"])),
+        notes=tuple(notes),
+    )

@@ -1,0 +1,282 @@
+"""Figures over concurrency that the chapters on prefill, decode and mixed load share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.conditions import beyond_lowest
+from servebook.measure.metrics import METRICS
+from servebook.measure.percentiles import below_floor
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.evidence import (
+    Sweep,
+    condition_words,
+    described,
+    evidence,
+    factor_rows,
+    points,
+    rows_of,
+    versus,
+)
+from servebook.publish.chapters.saturation import finding_words, lead, main_finding, remarks
+from servebook.publish.charts.lines import over_concurrency
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = ["latency", "limits", "throughput", "verdict"]
+
+
+def limits(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
+    """Slot limits that the manifest states, where they lie near the drawn concurrencies."""
+    slots: dict[int, list[str]] = {}
+    for name in dict.fromkeys(rows["configuration"]):
+        c = campaign.manifest.configuration(name)
+        if c is not None and c.max_num_seqs is not None:
+            slots.setdefault(c.max_num_seqs * (c.dp or 1), []).append(c.label)
+    low, high = rows["concurrency"].min(), rows["concurrency"].max()
+    shown = [n for n in sorted(slots) if low <= n <= high * 1.5]
+    return pd.DataFrame(
+        [{"concurrency": float(n), "text": f"{n} slots"} for n in shown],
+        columns=["concurrency", "text"],
+    )
+
+
+def _pairs(found: pd.DataFrame) -> pd.DataFrame:
+    """The dotted rules between two series; of one client and length, the one with most pairs."""
+    if found.empty:
+        return pd.DataFrame(columns=["concurrency", "low", "high", "middle", "text"])
+    groups = found.groupby(["client", "isl", "osl"], sort=True)
+    kept = max(groups, key=lambda item: len(item[1]))[1]
+    ends = kept[["baseline", "candidate"]]
+    return pd.DataFrame(
+        {
+            "concurrency": kept["concurrency"].astype(float),
+            "low": ends.min(axis=1),
+            "high": ends.max(axis=1),
+            "middle": np.sqrt(kept["baseline"] * kept["candidate"]),
+            "text": [words.factor(f) for f in kept["factor"]],
+        }
+    )
+
+
+def throughput(campaign: Campaign, sweep: Sweep) -> Figure:
+    """Throughput over concurrency with factors, slot limits and what saturates."""
+    name = f"{sweep.workload}-throughput"
+    rows = rows_of(campaign, sweep.workload, sweep.throughput)
+    if rows.empty:
+        return common.absent(campaign, name, f"{sweep.noun}: throughput", sweep.workload)
+    leading = main_finding(rows, sweep.throughput)
+    finding = f"{sweep.noun} throughput {finding_words(leading, sweep.unit)}"
+    if common.several(rows["series"]):
+        finding += f" ({leading['name']})"
+    found = factor_rows(campaign, rows, sweep.throughput)
+    pair = common.opponents(campaign, rows)
+    title = finding
+    if pair and len(found):
+        title = f"{sweep.noun}: " + versus(
+            campaign, pair, found, "reaches {f} times the throughput of"
+        )
+    chart = over_concurrency(
+        points(rows, sweep.throughput, sweep.unit),
+        f"{sweep.unit} (log)",
+        pairs=_pairs(found),
+        remarks=remarks(rows, sweep.throughput),
+        limits=limits(campaign, rows),
+    )
+    table = common.table(
+        rows,
+        [
+            ("name", "configuration"),
+            ("client", "client"),
+            ("isl", "input tokens"),
+            ("osl", "output tokens"),
+            ("concurrency", "requests in flight"),
+            (sweep.throughput, f"throughput ({sweep.unit})"),
+            (f"{sweep.throughput}_low", "lowest repeat"),
+            (f"{sweep.throughput}_high", "highest repeat"),
+            ("n_runs", "runs"),
+            ("n_ok", "ok requests"),
+        ],
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=f"{condition_words(rows)} {evidence(campaign, rows)} Higher is better.",
+        chart=chart,
+        table=table,
+        alt=f"{title}. " + described(rows, sweep.throughput, sweep.unit),
+        source=common.source(campaign, rows),
+        runs=common.runs_of(rows),
+        notes=(
+            f"{METRICS[sweep.throughput].label}: {METRICS[sweep.throughput].definition}.",
+            *common.left_out_notes(campaign, sweep.workload),
+        ),
+    )
+
+
+def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun: str) -> Figure:
+    """A latency over concurrency: the line is ``statistic``; the table has mean, median and tail.
+
+    ``family`` is ttft, tpot or e2e; ``noun`` is what the title calls the quantity ("TTFT").
+    """
+    name = f"{sweep.workload}-{family}"
+    metric = f"{family}_{statistic}_ms"
+    rows = rows_of(campaign, sweep.workload, metric)
+    if rows.empty:
+        return common.absent(campaign, name, f"{sweep.noun}: {noun}", sweep.workload)
+    found = factor_rows(campaign, rows, metric)
+    pair = common.opponents(campaign, rows)
+    title = _growth(rows, metric, sweep)
+    if pair and len(found):
+        title = f"{sweep.noun} {noun}: " + versus(campaign, pair, found, "is {f} times faster than")
+    few = pd.Series([below_floor(99, n) for n in rows["n_ok_least"]], index=rows.index)
+    shown = rows.assign(
+        p99=rows[f"{family}_p99_ms"].where(~few),
+        beyond=100 * beyond_lowest(rows, metric),
+    )
+    statistic_label = METRICS[metric].label
+    columns = [
+        ("name", "configuration"),
+        ("client", "client"),
+        ("isl", "input tokens"),
+        ("osl", "output tokens"),
+        ("concurrency", "requests in flight"),
+        (f"{family}_mean_ms", f"{noun} mean (ms)"),
+        (f"{family}_p50_ms", f"{noun} median (ms)"),
+        ("p99", f"{noun} p99 (ms)"),
+        (f"{family}_max_ms", f"{noun} max (ms)"),
+        ("n_ok", "ok requests"),
+    ]
+    if family == "ttft":
+        columns.insert(-1, ("beyond", "share beyond the lowest concurrency (%)"))
+    notes = [f"{statistic_label}: {METRICS[metric].definition}."]
+    if few.any():
+        notes.append(
+            "p99 is given only for runs with at least 662 requests; below that the largest of n "
+            "stands in its place."
+        )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=f"{condition_words(rows)} {evidence(campaign, rows)} Lower is better.",
+        chart=over_concurrency(
+            points(rows, metric, "ms"),
+            f"{statistic_label}, ms (log)",
+            pairs=_pairs(found),
+            limits=limits(campaign, rows),
+            y_format=",~g",
+        ),
+        table=common.table(shown, columns),
+        alt=f"{title}. " + described(rows, metric, "ms"),
+        source=common.source(campaign, rows),
+        runs=common.runs_of(rows),
+        notes=(*notes, *common.left_out_notes(campaign, sweep.workload)),
+    )
+
+
+def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:
+    """How a latency grows beside the throughput, over the range of the leading series."""
+    line = lead(rows, metric)
+    first, last = line.iloc[0], line.iloc[-1]
+    who = f" ({first['name']})" if common.several(rows["series"]) else ""
+    what = METRICS[metric].label
+    if len(line) == 1:
+        return (
+            f"{sweep.noun}: {what} is {words.milliseconds(first[metric])} at "
+            f"{common.in_flight(first['concurrency'])}, the only concurrency{who}"
+        )
+    ratio = last[metric] / first[metric]
+    verb = "grows" if ratio > 1.05 else "falls" if ratio < 1 / 1.05 else "stays"
+    span = f"from {words.milliseconds(first[metric])} to {words.milliseconds(last[metric])}"
+    if verb == "stays":
+        span = f"within 5 % of {words.milliseconds(first[metric])}"
+    gain = last[sweep.throughput] / first[sweep.throughput]
+    beside = (
+        "throughput changes by less than 5 %"
+        if 1 / 1.05 <= gain <= 1.05
+        else f"throughput {'grows' if gain > 1 else 'falls'} {words.times(max(gain, 1 / gain))}"
+    )
+    return (
+        f"{sweep.noun}: {what} {verb} {span} between {first['concurrency']} and "
+        f"{last['concurrency']} in flight; {beside}{who}"
+    )
+
+
+def verdict(campaign: Campaign, sweep: Sweep, rank: int) -> Statement:
+    """The comparison of the two opponents where there is one, else the saturation finding."""
+    name = f"{sweep.workload}-verdict"
+    metric = sweep.throughput
+    rows = rows_of(campaign, sweep.workload, metric)
+    if rows.empty:
+        return common.absent_statement(campaign, name, sweep.workload)
+    pair = common.opponents(campaign, rows)
+    found = factor_rows(campaign, rows, metric)
+    if pair and len(found):
+        best = common.top(found, found["factor"].sub(1).abs())
+        runs = tuple(sorted({run for runs in found["runs"] for run in runs}))
+        used = rows[[bool(set(r) & set(runs)) for r in rows["runs"]]]
+        compared = common.comparison(campaign, pair)
+        said = versus(campaign, pair, found, "reaches {f} times the throughput of")
+        several = max(found["n_baseline"].max(), found["n_candidate"].max()) > 1
+        least = int(min(found["n_baseline"].min(), found["n_candidate"].min()))
+        return Statement(
+            id=name,
+            sentence=f"{sweep.noun}: {said}. {compared.words}",
+            metric=metric,
+            value=float(best["factor"]),
+            unit="ratio",
+            n=int(used["n_ok"].sum()),
+            n_of="requests",
+            low=_known(best["factor_low"]) if several else None,
+            high=_known(best["factor_high"]) if several else None,
+            interval=("no interval: one run on a side" if least < 2 else common.interval([least])),
+            runs=runs,
+            figure=f"{sweep.workload}-throughput",
+            would_change=(
+                "repeats on both sides whose ranges overlap"
+                + (
+                    f", or a pair that differs in one setting only (here: "
+                    f"{words.listed(compared.differ)})"
+                    if len(compared.differ) > 1
+                    else ""
+                )
+            ),
+            verdict=True,
+            rank=rank,
+            marks=common.marks(campaign, pair),
+        )
+    row = main_finding(rows, metric)
+    line = rows[rows["series"] == row["series"]]
+    peak = line[line["concurrency"] == row["peak_concurrency"]].iloc[0]
+    several = peak["n_runs"] > 1
+    who = f" ({row['name']})" if common.several(rows["series"]) else ""
+    return Statement(
+        id=name,
+        sentence=f"{sweep.noun} throughput {finding_words(row, sweep.unit)}{who}.",
+        metric=metric,
+        value=float(row["peak_value"]),
+        unit=METRICS[metric].unit,
+        n=int(line["n_ok"].sum()),
+        n_of="requests",
+        low=_known(peak[f"{metric}_low"]) if several else None,
+        high=_known(peak[f"{metric}_high"]) if several else None,
+        interval=words.spread(int(peak["n_runs"])),
+        runs=common.runs_of(line),
+        figure=f"{sweep.workload}-throughput",
+        would_change=(
+            "runs at higher concurrency"
+            if row["lower_bound"]
+            else "repeats in which the last steps differ by more than the rule's threshold"
+        ),
+        verdict=True,
+        rank=rank,
+        marks=common.marks(campaign),
+    )
+
+
+def _known(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)

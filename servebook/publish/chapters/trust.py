@@ -1,0 +1,279 @@
+"""Chapter 02: may these numbers be believed? Isolation, failures, accounting, clients, load."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure import trust
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.trust_clients import (
+    AGREEMENT,
+    clients,
+    compared,
+    own_against_native,
+)
+from servebook.publish.chapters.trust_load import clocks, load_held
+from servebook.publish.charts.shares import of_a_whole
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = [
+    "accounting",
+    "clients",
+    "clocks",
+    "failures",
+    "isolation",
+    "load_held",
+    "own_against_native",
+    "verdict",
+]
+
+_RULE = (
+    "ok: the client recorded no error and a token count. failed: it recorded an error. stream "
+    "error: it calls the request a success, but no token count came (an error inside the stream). "
+    "cancelled: the client cut it off. lost: sent, but without a record."
+)
+
+
+def isolation(campaign: Campaign) -> Figure:
+    """Whether prefill runs held no decode and decode runs all of theirs."""
+    found = trust.isolation(campaign.tables, common.metrics(campaign))
+    if found.empty:
+        return Figure(
+            id="trust-isolation",
+            title="Isolation of workloads",
+            missing="This campaign has neither a prefill nor a decode run to check.",
+        )
+    broken = found[found["holds"].eq(False).fillna(False)]
+    unknown = found[found["holds"].isna()]
+    parts = []
+    for kind, said in (
+        ("prefill", "no prefill run has an inter-token gap"),
+        ("decode", "every decode run produced exactly the tokens asked for"),
+    ):
+        rows = found[found["workload"] == kind]
+        bad = rows["holds"].eq(False).fillna(False)
+        if bad.any():
+            parts.append(
+                f"{bad.sum()} of {words.count(len(rows), f'{kind} run')} "
+                + ("hold inter-token gaps" if kind == "prefill" else "missed the tokens asked for")
+            )
+        elif len(rows) and rows["holds"].notna().all():
+            parts.append(said)
+    title = (
+        words.capital("; ".join(parts)) if parts else "Isolation cannot be checked from the dumps"
+    )
+    return Figure(
+        id="trust-isolation",
+        title=title,
+        subtitle=(
+            f"{words.count(len(found), 'run')} checked: {len(broken)} broken, {len(unknown)} where "
+            "the dump does not say what was asked for."
+        ),
+        table=pd.DataFrame(
+            {
+                "run": found["run_id"],
+                "configuration": common.labels(campaign, found["configuration"]),
+                "workload": found["workload"],
+                "requests in flight": found["concurrency"],
+                "ok requests": found["n_ok"],
+                "check": found["expected"],
+                "expected": found["expected_value"],
+                "found": found["found_value"],
+                "holds": [
+                    words.UNKNOWN if pd.isna(h) else "yes" if h else "no" for h in found["holds"]
+                ],
+            }
+        ),
+        source=common.records_of(campaign, len(found)),
+        runs=tuple(sorted(found["run_id"])),
+    )
+
+
+_KINDS = {
+    "ok": "#BFD9EA",
+    "failed": "#D55E00",
+    "stream_error": "#CC79A7",
+    "cancelled": "#E69F00",
+    "lost": "#444444",
+}
+_KIND_WORDS = {
+    "ok": "ok",
+    "failed": "failed",
+    "stream_error": "stream errors",
+    "cancelled": "cancelled",
+    "lost": "lost",
+}
+
+
+def failures(campaign: Campaign) -> Figure:
+    """How failed, stream-error, cancelled and lost requests were told apart, per run."""
+    table = common.metrics(campaign)
+    found = trust.failures(campaign.tables, table)
+    bad = found[found["counted_as"] != "ok"]
+    total, n_bad = table["n_requests"].sum(), int(bad["n"].sum())
+    rules = [
+        _RULE,
+        "Short outputs (fewer tokens than asked for) stay ok and are counted in the table.",
+    ]
+    unknown_lost = int(table["n_lost"].isna().sum())
+    if unknown_lost:
+        rules.append(
+            f"{words.count(unknown_lost, 'run')} cannot tell lost requests: their dumps do not say "
+            "how many were sent."
+        )
+    shown = pd.DataFrame(
+        {
+            "run": found["run_id"],
+            "configuration": common.labels(campaign, found["configuration"]),
+            "kind": found["kind"].str.replace("_", " "),
+            "requests": found["n"],
+            "share of the run (%)": 100 * found["share"],
+            "counted as": found["counted_as"],
+            "meaning": found["meaning"],
+        }
+    )
+    if bad.empty:
+        return Figure(
+            id="trust-failures",
+            title=f"No request failed, was cancelled or got lost, of {total:,.0f}",
+            table=shown if len(shown) else None,
+            missing="" if len(shown) else "There is no failed, cancelled or lost request to list.",
+            source=common.records_of(campaign, len(table)),
+            runs=tuple(sorted(table["run_id"])),
+            notes=tuple(rules),
+        )
+    parts = []
+    for run in table[table["run_id"].isin(bad["run_id"])].to_dict("records"):
+        own = bad[bad["run_id"] == run["run_id"]]
+        counts = dict.fromkeys(_KINDS, 0.0)
+        counts["ok"] = run["n_ok"]
+        for row in own.to_dict("records"):
+            key = row["kind"] if row["kind"] == "stream_error" else row["counted_as"]
+            counts[key] += row["n"]
+        whole = sum(counts.values())
+        said = words.listed(f"{n:.0f} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n)
+        start = 0.0
+        for kind, n in counts.items():
+            if n and whole:
+                parts.append(
+                    {
+                        "row": run["run_id"],
+                        "label": f"{run['run_id']}: {said}",
+                        "part": _KIND_WORDS[kind],
+                        "start": start / whole,
+                        "end": (start + n) / whole,
+                        "colour": _KINDS[kind],
+                        "tip": f"{n:.0f} of {whole:.0f}",
+                    }
+                )
+                start += n
+    n_runs = bad["run_id"].nunique()
+    title = (
+        f"{words.capital(words.count(n_bad, 'request'))} of {total:,.0f} did not succeed, in "
+        f"{words.count(n_runs, 'run', spelled=True)}: "
+        + words.listed(
+            f"{n} {str(kind).replace('_', ' ')}"
+            for kind, n in bad.groupby("kind", sort=True)["n"].sum().items()
+        )
+    )
+    return Figure(
+        id="trust-failures",
+        title=title,
+        subtitle=(
+            "Runs with such requests only. Runs in which more than 1 % failed are left out of all "
+            "comparisons; their latencies are those of other work."
+        ),
+        chart=of_a_whole(pd.DataFrame(parts), "share of the run's requests, lost ones included"),
+        table=shown,
+        alt=f"{title}. " + " ".join(f"{p}." for p in dict.fromkeys(q["label"] for q in parts)),
+        source=common.records_of(campaign, len(table)),
+        runs=tuple(sorted(set(bad["run_id"]))),
+        notes=tuple(rules),
+    )
+
+
+def accounting(campaign: Campaign) -> Figure:
+    """Records in = used + set aside, per file; files refused with their reasons."""
+    found = trust.accounting(campaign.tables)
+    refused = campaign.tables.refused.to_pandas()
+    used, aside = int(found["n_used"].sum()), int(found["n_set_aside"].sum())
+    rows = pd.DataFrame(
+        {
+            "file": [*found["path"], *refused["path"]],
+            "records in": [*found["n_in"], *([np.nan] * len(refused))],
+            "used": [*found["n_used"], *([np.nan] * len(refused))],
+            "of these warm-up": [*found["n_warmup"], *([np.nan] * len(refused))],
+            "set aside": [*found["n_set_aside"], *([np.nan] * len(refused))],
+            "reason": [
+                *("; ".join(r) for r in found["reasons"]),
+                *("file refused: " + refused["reason"]),
+            ],
+        }
+    )
+    title = (
+        f"{used + aside:,} records in = {used:,} used + {aside:,} set aside"
+        if aside
+        else f"All {used:,} records were used; none was set aside"
+    )
+    title += f"; {words.count(len(refused), 'file')} refused" if len(refused) else ""
+    return Figure(
+        id="trust-accounting",
+        title=title,
+        subtitle="Requests of all phases. Warm-up is read and kept out of the metrics.",
+        table=rows,
+        source=common.records_of(campaign, len(common.metrics(campaign))),
+        runs=tuple(sorted(common.metrics(campaign)["run_id"])),
+    )
+
+
+def verdict(campaign: Campaign) -> Statement:
+    """May the numbers be believed, in one sentence."""
+    table = common.metrics(campaign)
+    checks = trust.isolation(campaign.tables, table)
+    broken = int(checks["holds"].eq(False).fillna(False).sum())
+    own = compared(campaign)
+    same = own[own["same_definition"] & own["deviation"].notna()]
+    off = int((same["deviation"].abs() > AGREEMENT).sum())
+    failed = int((table["n_failed"].fillna(0) + table["n_cancelled"].fillna(0)).sum())
+    lost = int(table["n_lost"].fillna(0).sum())
+    total = int(table["n_requests"].sum())
+    parts = []
+    if len(same):
+        parts.append(
+            f"our figures meet the clients' own to {words.percent(AGREEMENT)} in "
+            f"{len(same) - off:,} of {len(same):,} cases of one definition"
+        )
+    else:
+        parts.append("no client figure of one definition exists to compare with")
+    if len(checks):
+        parts.append(
+            "workloads are isolated"
+            if not broken and checks["holds"].notna().all()
+            else f"isolation is broken in {broken} of {words.count(len(checks), 'run')}"
+            if broken
+            else "isolation could not be checked in every run"
+        )
+    parts.append(
+        f"{failed + lost:,} of {total:,} requests failed, were cancelled or got lost"
+        if failed + lost
+        else f"all {total:,} requests succeeded"
+    )
+    return Statement(
+        id="trust-verdict",
+        sentence=words.capital("; ".join(parts)) + ".",
+        metric="deviation",
+        value=float(same["deviation"].abs().max()) if len(same) else None,
+        unit="fraction",
+        n=len(table),
+        n_of="runs",
+        interval="largest deviation over all runs" if len(same) else "",
+        runs=tuple(sorted(table["run_id"])),
+        figure="trust-native",
+        would_change="a dump in which the client's own summary contradicts its records",
+        verdict=True,
+        rank=60,
+        marks=common.marks(campaign),
+    )

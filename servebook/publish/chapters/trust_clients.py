@@ -1,0 +1,223 @@
+"""Chapter 02, clients: ours against each client's own summary, and two clients side by side."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from servebook.measure import native, pairs
+from servebook.measure.metrics import LATENCIES, METRICS
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.charts.deviations import around_zero
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["AGREEMENT", "clients", "compared", "own_against_native"]
+
+#: Ours and a client's own figure of one definition must agree to this.
+AGREEMENT = 0.001
+#: Two clients are different runs: within this they are said to agree.
+CLIENTS_AGREE = 0.05
+
+
+def clients(campaign: Campaign) -> Figure:
+    """Two clients on one condition: deviations around 0."""
+    found = pairs.pairs(common.metrics(campaign))
+    if found.empty:
+        return Figure(
+            id="trust-clients",
+            title="No condition was measured by two clients",
+            missing=(
+                "No condition of this campaign was measured by two clients, so their agreement is "
+                "not known."
+            ),
+        )
+    dots = found.assign(
+        row=[METRICS[m].label for m in found["metric"]],
+        verdict=[
+            "differs by definition"
+            if not row["same_definition"]
+            else "agrees"
+            if abs(row["deviation"]) <= CLIENTS_AGREE
+            else "unexplained"
+            for row in found.to_dict("records")
+        ],
+        tip=[
+            f"{common.label(campaign, r['configuration'])}, {r['workload']}, "
+            f"{r['concurrency']} in flight: {words.number(r['value_a'])} ({r['client_a']}), "
+            f"{words.number(r['value_b'])} ({r['client_b']})"
+            for r in found.to_dict("records")
+        ],
+    )
+    known = dots[dots["verdict"] != "differs by definition"]
+    names = f"{found['client_b'].iloc[0]} against {found['client_a'].iloc[0]}"
+    several = len(found[["client_a", "client_b"]].drop_duplicates()) > 1
+    n_pairs = len(found[["run_a", "run_b"]].drop_duplicates())
+    off = known[known["verdict"] == "unexplained"]
+    worst = common.top(known, known["deviation"].abs()) if len(known) else None
+    title = f"{words.capital(words.count(n_pairs, 'pair'))} of runs by two clients: "
+    if worst is None:
+        title += "no figure with one definition"
+    elif off.empty:
+        title += f"all figures within {words.percent(known['deviation'].abs().max())}"
+    else:
+        title += (
+            f"{len(known) - len(off)} of {len(known)} figures within "
+            f"{words.percent(CLIENTS_AGREE)}, {worst['row']} off by up to "
+            f"{words.percent(abs(worst['deviation']))}"
+        )
+    return Figure(
+        id="trust-clients",
+        title=title,
+        subtitle=(
+            f"{'Later client against earlier by name' if several else names}: same configuration, "
+            f"workload, concurrency and lengths, one run each. Shaded: within "
+            f"{words.percent(CLIENTS_AGREE)}. Triangles: unexplained. No interval: a deviation "
+            "holds both the clients' and the runs' own differences."
+        ),
+        chart=around_zero(
+            dots[["row", "deviation", "verdict", "tip"]],
+            "relative deviation, second client against first",
+            band=CLIENTS_AGREE,
+            band_text=f"within {words.percent(CLIENTS_AGREE)}",
+        ),
+        table=pd.DataFrame(
+            {
+                "configuration": common.labels(campaign, found["configuration"]),
+                "workload": found["workload"],
+                "requests in flight": found["concurrency"],
+                "metric": dots["row"],
+                "unit": [METRICS[m].unit for m in found["metric"]],
+                "client A": found["client_a"],
+                "A": found["value_a"],
+                "client B": found["client_b"],
+                "B": found["value_b"],
+                "deviation (%)": 100 * found["deviation"],
+                "verdict": dots["verdict"],
+                "why": found["reason"],
+            }
+        ),
+        alt=f"{title}.",
+        source=common.records_of(campaign, 2 * n_pairs),
+        runs=tuple(sorted({*found["run_a"], *found["run_b"]})),
+    )
+
+
+def _family(metric: str) -> str:
+    """The row of a metric in the chart: one for all throughputs, one per latency."""
+    if "throughput" in metric:
+        return "Throughputs"
+    family = metric.split("_", 1)[0]
+    return LATENCIES[family][0] if family in LATENCIES else METRICS[metric].label
+
+
+@common.memo
+def compared(campaign: Campaign) -> pd.DataFrame:
+    """``native.compare`` without the counts, one row per run and metric."""
+    found = native.compare(campaign.tables, common.metrics(campaign))
+    return found[~found["metric"].str.startswith("n_")].reset_index(drop=True)
+
+
+def own_against_native(campaign: Campaign) -> Figure:
+    """Our recomputed figures against the clients' own summaries."""
+    found = compared(campaign)
+    shown = found[found["ours"].notna() & found["native"].notna() & found["deviation"].notna()]
+    if shown.empty:
+        return Figure(
+            id="trust-native",
+            title="Our figures against the clients' own",
+            missing="No client left a summary with figures that could be recomputed from records.",
+        )
+    n_runs = shown["run_id"].nunique()
+    same = shown[shown["same_definition"]]
+    off = same[same["deviation"].abs() > AGREEMENT]
+    other = shown[~shown["same_definition"]]
+    labels = {m: METRICS[m].label for m in shown["metric"]}
+    verdicts = [
+        "differs by definition"
+        if not row["same_definition"]
+        else "agrees"
+        if abs(row["deviation"]) <= AGREEMENT
+        else "unexplained"
+        for row in shown.to_dict("records")
+    ]
+    dots = pd.DataFrame(
+        {
+            "row": [_family(m) for m in shown["metric"]],
+            "deviation": shown["deviation"],
+            "verdict": verdicts,
+            "tip": [
+                f"{r['run_id']}: ours {words.number(r['ours'], 6)}, its own "
+                f"{words.number(r['native'], 6)} {METRICS[r['metric']].unit}"
+                for r in shown.to_dict("records")
+            ],
+        }
+    )
+    order = {m: i for i, m in enumerate(METRICS)}
+    rank = shown["metric"].map(order)
+    dots = dots.assign(_rank=rank).sort_values("_rank", kind="stable").drop(columns="_rank")
+    # Dots that coincide say nothing more: one per row and place.
+    drawn = dots.assign(place=dots["deviation"].round(5)).drop_duplicates(
+        ["row", "place", "verdict"]
+    )
+    if len(same) and off.empty:
+        title = (
+            f"Recomputed and the clients' own figures agree to {words.percent(AGREEMENT)} in all "
+            f"{len(same):,} cases of one definition"
+        )
+    elif len(same):
+        title = (
+            f"{len(off):,} of {len(same):,} figures of one definition are off by more than "
+            f"{words.percent(AGREEMENT)}"
+        )
+    else:
+        title = "No figure of the clients shares a definition with ours"
+    again = other[other["theirs_deviation"].notna()]
+    notes = []
+    if len(other):
+        text = f"{len(other):,} figures differ by definition"
+        if len(again):
+            met = int((again["theirs_deviation"].abs() <= AGREEMENT).sum())
+            text += (
+                f"; recomputed by the client's definition {met:,} of {len(again):,} agree to "
+                f"{words.percent(AGREEMENT)}"
+            )
+        notes.append(text + ".")
+        notes += [
+            f"By definition: {reason}. ({words.count(n, 'figure')})"
+            for reason, n in sorted(
+                other["reason"].value_counts().items(), key=lambda item: (-item[1], str(item[0]))
+            )[:6]
+        ]
+    return Figure(
+        id="trust-native",
+        title=title,
+        subtitle=(
+            f"{words.count(n_runs, 'run')}, {len(shown):,} figures. Circles agree within "
+            f"{words.percent(AGREEMENT)} (shaded), grey diamonds differ by definition, "
+            "triangles are unexplained."
+        ),
+        chart=around_zero(
+            drawn[["row", "deviation", "verdict", "tip"]],
+            "ours ÷ the client's own − 1",
+            band=AGREEMENT,
+            band_text=f"within {words.percent(AGREEMENT)}",
+        ),
+        table=pd.DataFrame(
+            {
+                "run": shown["run_id"],
+                "metric": shown["metric"].map(labels),
+                "unit": [METRICS[m].unit for m in shown["metric"]],
+                "ours": shown["ours"],
+                "the client's own": shown["native"],
+                "deviation (%)": 100 * shown["deviation"],
+                "verdict": verdicts,
+                "why": shown["reason"],
+                "by its definition, deviation (%)": 100 * shown["theirs_deviation"],
+            }
+        ),
+        alt=f"{title}.",
+        source=f"{common.records_of(campaign, n_runs)} and the clients' summaries",
+        runs=tuple(sorted(set(shown["run_id"]))),
+        notes=tuple(notes),
+    )
