@@ -23,7 +23,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,17 @@ class Run:
     step_end_s: Floats
     step_prefill_tok: Ints  # prompt tokens in the step, all replicas
     step_running: Ints = field(repr=False)  # requests that decoded in the step, all replicas
+
+    def moved(self, by_s: float) -> Run:
+        """The same run, ``by_s`` seconds later."""
+        return replace(
+            self,
+            start_s=self.start_s + by_s,
+            admitted_s=self.admitted_s + by_s,
+            first_token_s=self.first_token_s + by_s,
+            end_s=self.end_s + by_s,
+            step_end_s=self.step_end_s + by_s,
+        )
 
     def token_times_s(self, request: int) -> Floats:
         """Times at which the request's tokens left the engine, first token first."""

@@ -17,10 +17,15 @@ import numpy.typing as npt
 
 from servebook.explain.engine import Client, Engine, Run, simulate
 
-__all__ = ["Condition", "Recipe", "figures", "replay"]
+__all__ = ["GOLDEN", "Condition", "Recipe", "even", "figures", "replay"]
 
 Floats = npt.NDArray[np.float64]
 GOLDEN = (5**0.5 - 1) / 2
+
+
+def even(n: int) -> Floats:
+    """``n`` numbers in [0, 1) that fill it evenly in any stretch: spread without chance."""
+    return np.asarray((np.arange(1, n + 1) * GOLDEN) % 1, np.float64)
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,7 @@ def replay(condition: Condition, recipe: Recipe) -> Run:
         max_num_seqs=condition.max_num_seqs,
         replicas=condition.replicas,
     )
-    evenly = (np.arange(1, total + 1) * GOLDEN) % 1
-    pause = recipe.pause_s * (1 + recipe.pause_jitter * (2 * evenly - 1)) + recipe.delay_s
+    pause = recipe.pause_s * (1 + recipe.pause_jitter * (2 * even(total) - 1)) + recipe.delay_s
     alone = condition.isl / recipe.prefill_tok_s + condition.osl * recipe.decode_s
     run = simulate(
         engine,
@@ -105,7 +109,7 @@ def _stretch(run: Run, recipe: Recipe) -> Run:
     stalled = float(run.step_running[~plain].sum()) / gaps if gaps else 0.0
     middle = min(0.5 / max(1 - stalled, 0.5), 0.999)
     rank = np.zeros(len(plain))
-    rank[plain] = (np.arange(1, int(plain.sum()) + 1) * GOLDEN) % 1
+    rank[plain] = even(int(plain.sum()))
     first_wave = run.step_end_s <= np.sort(run.end_s)[len(run.end_s) // recipe.waves - 1]
     factor = recipe.spread_up * np.clip((rank - middle) / (1 - middle), 0, None)
     factor = factor + recipe.slow_start * first_wave

@@ -71,6 +71,8 @@ def fit(condition: Condition, start: Recipe, *, based: bool = False) -> Fit:
         if best.worst < GOOD and best.recipe.spread_up < PLAIN_SPREAD:
             break
     assert best is not None
+    if free == ("pause_s",) and best.worst > GOOD:  # faster than its model without any pause
+        return _solve(condition, replace(start, pause_s=0.0), ("decode_s",))
     return best
 
 

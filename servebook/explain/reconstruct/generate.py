@@ -1,0 +1,163 @@
+"""Make the raw dumps of a reconstructed campaign from its plan: ``make data``.
+
+``reconstruction.yaml`` says when the campaign begins, how far its runs are apart, and how the
+leaf's counters are polled; the runs and their recipes are in ``recipes.csv``, the printed link
+utilisations in ``published.csv``. The same plan gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from servebook.errors import DumpError
+from servebook.explain.engine import Run
+from servebook.explain.reconstruct.condition import even, replay
+from servebook.explain.reconstruct.dumps import aiperf_folder, vllm_object
+from servebook.explain.reconstruct.link_levels import levels
+from servebook.explain.reconstruct.plan import Planned, read_plan
+from servebook.explain.reconstruct.wire import Counters, Watched, counters, utilisation
+from servebook.explain.reconstruct.wire_files import WRITERS
+
+__all__ = ["SETTINGS", "SUMS", "Settings", "generate", "read_settings", "timeline", "write"]
+
+SETTINGS, SUMS = "reconstruction.yaml", "SHA256SUMS"
+_JITTER = 0.02  # of the poll interval, by which a poll comes late
+
+
+@dataclass(frozen=True)
+class Settings:
+    """When and how: times in seconds, speeds in bit/s, the rail skew as highest over lowest."""
+
+    start_ns: int
+    idle_s: float
+    poll_s: float
+    counters: str  # a form of ``WRITERS``
+    device: str
+    watched: tuple[str, ...]  # configurations that cross the leaf
+    rails: int
+    speed_bps: float
+    skew: float
+    reset: tuple[str, str]  # interface, and the run in whose middle it is cleared
+
+
+def read_settings(campaign: Path) -> Settings:
+    """The campaign's settings; raises DumpError for a file that lacks one."""
+    path = campaign / SETTINGS
+    try:
+        found: dict[str, Any] = dict(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+        start = datetime.fromisoformat(found.pop("start"))
+        if start.tzinfo is None:
+            raise ValueError("start has no UTC offset")
+        reset = found.pop("reset")
+        return Settings(
+            start_ns=round(start.timestamp()) * 10**9,
+            reset=(reset["interface"], reset["run"]),
+            watched=tuple(found.pop("watched")),
+            **found,
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DumpError(
+            path,
+            "the settings of a reconstruction",
+            f"{type(error).__name__}: {error}",
+            "compare it with the file of a campaign that is shipped",
+        ) from error
+
+
+def timeline(settings: Settings, runs: Sequence[Run]) -> list[float]:
+    """When each run starts, in whole seconds after the campaign's start."""
+    starts, at = [], settings.idle_s
+    for run in runs:
+        starts.append(at)
+        at += ceil(float(run.end_s.max() - run.start_s.min())) + settings.idle_s
+    return starts
+
+
+def generate(campaign: Path) -> dict[str, bytes]:
+    """Every raw file of the campaign, by its path below the campaign's folder."""
+    settings, plan = read_settings(campaign), read_plan(campaign)
+    runs = [_from_zero(replay(planned.condition, planned.recipe)) for planned in plan]
+    starts = timeline(settings, runs)
+    files: dict[str, bytes] = {}
+    for planned, run, start in zip(plan, runs, starts, strict=True):
+        condition = planned.condition
+        if condition.run.endswith(".json.gz"):
+            files[condition.run] = vllm_object(run, condition)
+            continue
+        folder = aiperf_folder(run, condition, settings.start_ns + round(start) * 10**9)
+        files |= {f"{condition.run}/{name}": content for name, content in folder.items()}
+    name, writer = WRITERS[settings.counters]
+    found = _counters(settings, plan, runs, starts, campaign)
+    files[f"raw/switch/{name}"] = writer(found, settings.device)
+    return files
+
+
+def write(campaign: Path, files: Mapping[str, bytes]) -> None:
+    """Put the files and their SHA256SUMS into the campaign's folder."""
+    for name, content in files.items():
+        path = campaign / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    (campaign / SUMS).write_text(sums(files), encoding="utf-8")
+
+
+def sums(files: Mapping[str, bytes]) -> str:
+    """The text of SHA256SUMS: one line per file, in path order."""
+    return "".join(f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+
+
+def _from_zero(run: Run) -> Run:
+    """The run with its first start at 0: a delay before the engine moves starts before it."""
+    shift = float(run.start_s.min())
+    return run if shift == 0 else run.moved(-shift)
+
+
+def _counters(
+    settings: Settings,
+    plan: Sequence[Planned],
+    runs: Sequence[Run],
+    starts: Iterable[float],
+    campaign: Path,
+) -> Counters:
+    chosen = levels(campaign, plan, settings.watched)
+    watched, names = [], []
+    for planned, run, start in zip(plan, runs, starts, strict=True):
+        if planned.condition.run not in chosen:
+            continue
+        begin = np.concatenate([[0.0], run.step_end_s[:-1]])
+        prefill = run.step_prefill_tok > 0
+        steps = np.column_stack([begin[prefill], run.step_end_s[prefill]]) + start
+        watched.append(
+            Watched(
+                start,
+                start + float(run.end_s.max()),
+                planned.condition.workload,
+                chosen[planned.condition.run],
+                steps,
+            )
+        )
+        names.append(planned.condition.run)
+    first, last = watched[0].start_s - settings.idle_s, watched[-1].end_s + settings.idle_s
+    polls = int((last - first) / settings.poll_s) + 1
+    edges = first + settings.poll_s * (np.arange(polls) + _JITTER * even(polls))
+    interface, within = settings.reset
+    cleared = watched[names.index(within)]
+    middle = int(np.searchsorted(edges, (cleared.start_s + cleared.end_s) / 2))
+    return counters(
+        edges,
+        utilisation(edges, watched),
+        start_ns=settings.start_ns,
+        rails=settings.rails,
+        speed_bps=settings.speed_bps,
+        skew=settings.skew,
+        reset=(interface, middle),
+    )

@@ -1,0 +1,109 @@
+"""Levels of the wire for each run, from the printed link utilisations.
+
+A level without a printed condition belongs to the workload's run with the highest concurrency of
+that configuration (a plateau: to all its runs); floors belong to their own concurrency. What was
+not printed for a run is scaled from what was: decode runs by the straight line through the printed
+floors over output rate, mixed runs without levels by the ratio of the prefill plateaus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from csv import DictReader
+from pathlib import Path
+
+from servebook.explain.reconstruct.plan import PUBLISHED, Planned
+from servebook.explain.reconstruct.wire import Levels
+
+__all__ = ["levels"]
+
+_STATS = {
+    "usual": "usual",
+    "usual (plateau)": "usual",
+    "peak": "peak",
+    "floor": "floor",
+    "low side of the oscillation": "low",
+    "high side of the oscillation": "high",
+}
+#: Shapes of the article that printed them, relative to the usual level, where another prints none.
+_PEAK = {"prefill": 7.5 / 6.3, "decode": 2.4 / 1.75}
+_SWING = {"usual": 2.5 / 6.3, "peak": 6.2 / 6.3, "low": 0.5 / 6.3, "high": 6.0 / 6.3}
+_DECODE_LINE = (0.655, 5.23e-4)  # floor in % = a + b x tokens/s, fitted to 1.00, 1.25 and 1.75 %
+_PLATEAU_MARGIN = 0.002  # by which a decode run's usual level stands above its floor
+
+
+def levels(
+    campaign: Path, plan: Sequence[Planned], configurations: Sequence[str]
+) -> dict[str, Levels]:
+    """Levels of each run of the configurations, by run; fractions of the link's speed."""
+    printed = _printed(campaign)
+    chosen: dict[str, Levels] = {}
+    for configuration in configurations:
+        own = [p for p in plan if p.condition.configuration == configuration]
+        for workload, build in (("prefill", _prefill), ("decode", _decode), ("mixed", _mixed)):
+            runs = [p for p in own if p.condition.workload == workload]
+            if runs:
+                chosen |= build(runs, configuration, printed)
+    return chosen
+
+
+Printed = Mapping[tuple[str, str, str], Mapping[str, float]]
+
+
+def _printed(campaign: Path) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Fractions by (configuration, workload, concurrency or ""), then by kind of level."""
+    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    with (campaign / PUBLISHED).open(newline="", encoding="utf-8") as file:
+        for row in DictReader(file):
+            if row["metric"] == "link_utilisation" and row["kind"] == "measured":
+                key = (row["configuration"], row["workload"], row["concurrency"])
+                kind = _STATS.get(row["stat"])
+                if kind:
+                    found.setdefault(key, {})[kind] = float(row["value"]) / 100
+                elif "port" in row["stat"]:
+                    found.setdefault(key, {})[row["stat"]] = float(row["value"]) / 100
+    return found
+
+
+def _prefill(runs: Sequence[Planned], configuration: str, printed: Printed) -> dict[str, Levels]:
+    own = printed[configuration, "prefill", ""]
+    ports = [value for kind, value in own.items() if "port" in kind]
+    usual = sum(ports) / len(ports) if ports else own["usual"]
+    peak = own.get("peak", usual * (1 + (_PEAK["prefill"] - 1) / 2))
+    if ports:  # the printed peak is the highest port's
+        peak *= usual / max(ports)
+    fullest = max(runs, key=lambda p: p.condition.targets.get("input_throughput", 0.0))
+    return {
+        p.condition.run: Levels(usual, peak if p is fullest else (usual + peak) / 2) for p in runs
+    }
+
+
+def _decode(runs: Sequence[Planned], configuration: str, printed: Printed) -> dict[str, Levels]:
+    own = printed[configuration, "decode", ""]
+    top = max(runs, key=lambda p: p.condition.concurrency)
+    share = own.get("peak", own["usual"] * _PEAK["decode"]) / own["usual"]
+    found = {}
+    for p in runs:
+        floor = printed.get((configuration, "decode", str(p.condition.concurrency)), {}).get(
+            "floor"
+        )
+        if floor is None:
+            floor = own["usual"] * _line(p) / _line(top) * (1 - _PLATEAU_MARGIN)
+        usual = floor * (1 + _PLATEAU_MARGIN)
+        peak = own["usual"] * share if p is top else usual * share
+        found[p.condition.run] = Levels(usual, peak, floor=floor)
+    return found
+
+
+def _mixed(runs: Sequence[Planned], configuration: str, printed: Printed) -> dict[str, Levels]:
+    own = printed.get((configuration, "mixed", ""))
+    if own is None:
+        plateau = printed[configuration, "prefill", ""]["usual"]
+        own = {kind: ratio * plateau for kind, ratio in _SWING.items()}
+    level = Levels(own["usual"], own["peak"], low=own["low"], high=own["high"])
+    return {p.condition.run: level for p in runs}
+
+
+def _line(planned: Planned) -> float:
+    offset, slope = _DECODE_LINE
+    return offset + slope * planned.condition.targets.get("output_throughput", 0.0)
