@@ -79,8 +79,10 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     Raises ManifestError as ``load_manifest`` does.
     """
     at = At(path)
-    manifest = record(Manifest, parse_yaml(text, path), at, path=path)
-    _check_configurations(manifest, at)
+    root = parse_yaml(text, path)
+    manifest = record(Manifest, root, at, path=path)
+    top = root.value if isinstance(root.value, dict) else {}
+    _check_configurations(manifest, at, {name: entry.line for name, entry in top.items()})
     _check_entries(manifest.runs, RUN_FIELDS, at.child("runs"))
     _check_entries(manifest.counters, COUNTER_FIELDS, at.child("counters"))
     _check_ports(manifest, at)
@@ -99,7 +101,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     return manifest
 
 
-def _check_configurations(manifest: Manifest, at: At) -> None:
+def _check_configurations(manifest: Manifest, at: At, lines: Mapping[str, int]) -> None:
     names = [c.name for c in manifest.configurations]
     labels: dict[str, str] = {}
     for c in manifest.configurations:
@@ -121,7 +123,7 @@ def _check_configurations(manifest: Manifest, at: At) -> None:
                 "correct the one that is wrong; GPUs are never inferred",
             )
     used: list[tuple[str, str | None, int | None]]
-    used = [("baseline", manifest.baseline, None), ("candidate", manifest.candidate, None)]
+    used = [(name, getattr(manifest, name), lines.get(name)) for name in ("baseline", "candidate")]
     used += [
         (f"runs[{i}].configuration", e.configuration, e.line) for i, e in enumerate(manifest.runs)
     ]
@@ -136,7 +138,10 @@ def _check_configurations(manifest: Manifest, at: At) -> None:
             )
     if manifest.baseline is not None and manifest.baseline == manifest.candidate:
         raise at.child("candidate").error(
-            None, "another configuration than the baseline", f"`{manifest.candidate}`", "change one"
+            lines.get("candidate"),
+            "another configuration than the baseline",
+            f"`{manifest.candidate}`",
+            "change one of them",
         )
 
 

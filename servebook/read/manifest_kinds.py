@@ -22,6 +22,7 @@ from servebook.read.manifest_yaml import Node, describe
 
 __all__ = [
     "BOOLEAN",
+    "REFERENCE",
     "SLUG",
     "TEXT",
     "TIME",
@@ -135,10 +136,13 @@ def _slug(node: Node, at: At) -> str:
     value = node.value
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
         return value
-    raise at.wrong(node, SLUG.expected, "use letters, digits, dots, dashes and underscores")
+    raise at.wrong(
+        node, "a short name without spaces", "use letters, digits, dots, dashes and underscores"
+    )
 
 
 SLUG = Kind("a short name without spaces (it names files)", _slug)
+REFERENCE = Kind("the name of a configuration", _slug)
 
 
 def _boolean(node: Node, at: At) -> bool:

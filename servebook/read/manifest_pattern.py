@@ -28,7 +28,10 @@ RUN_FIELDS: Mapping[str, str] = {
 COUNTER_FIELDS: Mapping[str, str] = {"device": _NAME, "interface": _NAME}
 
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\{([^{}]*)\}|([{}])")
-_MAX_LENGTH, _MAX_WILDCARDS = 300, 8
+_FREE = re.compile(r"\*|\{(?:configuration|device|interface)\}")  # fields of any length too
+_MAX_LENGTH = 1000
+# A regex engine tries all ways to share a name among its wildcards: few of them, few ways.
+_MAX_IN_A_NAME, _MAX_CROSSING = 3, 2
 
 
 class PatternError(ValueError):
@@ -81,12 +84,12 @@ def compile_pattern(text: str, fields: Mapping[str, str]) -> Pattern:
         raise PatternError(
             f"at most {_MAX_LENGTH} characters", f"{len(path)}", "use * for what does not matter"
         )
+    _check_wildcards(path)
     names: list[str] = []
-    regex, position, wildcards = "", 0, 0
+    regex, position = "", 0
     for token in _TOKEN.finditer(path):
         regex += re.escape(path[position : token.start()])
         position = token.end()
-        wildcards += 1
         if token[2]:
             raise PatternError("{field} with both braces", repr(text), "close the brace")
         if token[1] is None:
@@ -99,9 +102,16 @@ def compile_pattern(text: str, fields: Mapping[str, str]) -> Pattern:
             raise PatternError(f"{{{name}}} once", "it twice", "use * for the second")
         names.append(name)
         regex += f"(?P<{name}>{fields[name]})"
-    if wildcards > _MAX_WILDCARDS:
-        raise PatternError(
-            f"at most {_MAX_WILDCARDS} wildcards and fields", f"{wildcards}", "use ** for folders"
-        )
     regex += re.escape(path[position:])
     return Pattern(text, tuple(names), re.compile(regex, re.DOTALL))
+
+
+def _check_wildcards(path: str) -> None:
+    crossing = path.count("**")
+    most = max(len(_FREE.findall(name)) for name in path.replace("**", "").split("/"))
+    if crossing > _MAX_CROSSING or most > _MAX_IN_A_NAME:
+        raise PatternError(
+            f"at most {_MAX_IN_A_NAME} wildcards in a name, and {_MAX_CROSSING} **",
+            f"{most} and {crossing}",
+            "use one * for all that does not matter",
+        )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from servebook.read.manifest_kinds import (
     BOOLEAN,
+    REFERENCE,
     SLUG,
     TEXT,
     TIME,
@@ -89,7 +90,7 @@ class RunEntry:
 
     line: int = field(repr=False)
     match: str = key(TEXT, "path of the runs below the campaign; * ? ** and {field}", required=True)
-    configuration: str | None = key(SLUG, "name of a configuration")
+    configuration: str | None = key(REFERENCE, "name of a configuration")
     workload: str | None = key(
         choice("prefill", "decode", "mixed", "other"), "what the run loads (default: from lengths)"
     )
@@ -122,6 +123,9 @@ class CounterEntry:
     )
     kind: str | None = key(choice("counter", "rate"), "what a plain CSV's values are")
     unit: str | None = key(TEXT, "unit of a plain CSV's values: bytes, bits, words")
+    direction: str | None = key(
+        choice("rx", "tx"), "direction of a rate without a name (a saved rate() of Prometheus)"
+    )
     clock_offset_s: float | None = key(
         number(), "added to the counters' times to bring them to the campaign's clock", "s"
     )
@@ -161,7 +165,7 @@ class Note:
     text: str = key(TEXT, "the remark", required=True)
     figure: str | None = key(TEXT, "id of the figure")
     run: str | None = key(TEXT, "path of the run; wildcards allowed")
-    configuration: str | None = key(SLUG, "name of the configuration")
+    configuration: str | None = key(REFERENCE, "name of the configuration")
 
 
 _MODEL, _PRICE, _NOTES = reference(Model), reference(Price), listed(Note)
@@ -186,8 +190,8 @@ class Manifest:
     configurations: tuple[Configuration, ...] = key(
         named(Configuration), "the ways the model was served, in order of colour", default=()
     )
-    baseline: str | None = key(SLUG, "configuration that others are compared with")
-    candidate: str | None = key(SLUG, "configuration that the comparison is about")
+    baseline: str | None = key(REFERENCE, "configuration that others are compared with")
+    candidate: str | None = key(REFERENCE, "configuration that the comparison is about")
     runs: tuple[RunEntry, ...] = key(listed(RunEntry), "which dumps are which runs", default=())
     counters: tuple[CounterEntry, ...] = key(
         listed(CounterEntry), "which files are counters", default=()
