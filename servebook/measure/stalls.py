@@ -1,9 +1,9 @@
 """Stalls: gaps between tokens in which the engine did something other than decode.
 
 Two witnesses, both from the client's own times. (b) Another request of the run got its first
-token inside the gap, so a prompt was prefilled in it: prefill took place between the two tokens
-if that first token came at least ``EDGE`` of a decode step after the gap's start. (a) The gap is
-longer than decoding alone explains, by a decode-only baseline. A gap with both is a stall.
+token inside the gap, some share of a decode step (``EDGE``) after its start, so a prompt was
+prefilled in it. (a) The gap is longer than a typical gap of a decode-only baseline. A gap with
+both is a stall. (Length alone is a poor witness: see ``n_long_unexplained``.)
 
 Where the engine works on prompts inside its decode steps (chunked prefill), most first tokens come
 out together with tokens of the running requests, not a decode step before them. Such steps are
@@ -40,6 +40,8 @@ __all__ = ["EDGE", "ONE_PERCENT", "gap_stalls", "stall_summary"]
 
 #: Share of the baseline's median gap within which two times count as the same engine step.
 EDGE = 0.1
+#: The same inside requests, where no token of one prefill batch can be taken for the next one's.
+INSIDE_EDGE = 0.02
 #: The frequency below which a p99 over gaps cannot see stalls.
 ONE_PERCENT = 0.01
 
@@ -225,11 +227,11 @@ def _times(tables: Tables, gaps: pd.DataFrame, run_id: str, rows: Ints) -> _Run 
     )
 
 
-def _witness(run: _Run, edge_ns: float, until_ns: float = 0) -> tuple[Bools, Ints]:
+def _witness(run: _Run, edge_ns: int | Ints, until_ns: int = 0) -> tuple[Bools, Ints]:
     """Whether another request's first token lies in (start + edge, end + until], and how many."""
     # A first gap starts at the request's own first token: half-open at the start leaves it out.
-    after = np.searchsorted(run.first_tokens, run.start + int(edge_ns), side="right")
-    upto = np.searchsorted(run.first_tokens, run.end + int(until_ns), side="right")
+    after = np.searchsorted(run.first_tokens, run.start + edge_ns, side="right")
+    upto = np.searchsorted(run.first_tokens, run.end + until_ns, side="right")
     count = np.maximum(upto - after, 0)
     return count > 0, count
 
@@ -269,7 +271,8 @@ def _classify(run: _Run, base: Baseline) -> dict[str, Any]:
     edge = EDGE * base.median_ns
     style = _style(run, edge)
     shared = style == "shared"
-    prefilled, count = _witness(run, edge, edge if shared else 0)
+    begin = np.where((run.index > 0) & (not shared), INSIDE_EDGE * base.median_ns, edge)
+    prefilled, count = _witness(run, begin.astype(np.int64), int(edge) if shared else 0)
     long = run.gap > base.p99_ns
     nothing = np.zeros(len(run.gap), dtype=bool)
     stall = nothing if shared else prefilled & (run.gap > base.median_ns)
