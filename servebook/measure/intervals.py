@@ -72,10 +72,11 @@ def intervals(samples: pa.Table, ports: pa.Table) -> pd.DataFrame:
     parts = []
     for (form, device), stream, rows, packets in _streams(frame):
         renewed = refreshes(_stamps(rows))
+        packets_of = dict(iter(packets.groupby(_PORT, sort=True)))
         for key, values in rows.groupby(_PORT, sort=True):
             interface, scope, direction, kind = (str(part) for part in key)
             if kind == "counter":
-                own = packets[(packets[_PORT] == list(key)).all(axis="columns")]
+                own = packets_of.get(key, packets.head(0))
                 part = _counter(values, own, renewed, restarts.get((stream, device)))
             elif kind == "rate":
                 part = _rate(values)
@@ -321,9 +322,11 @@ def _finish(part: pd.DataFrame, speed: float) -> pd.DataFrame:
 
 
 def _flags(**marks: npt.NDArray[np.bool_]) -> list[list[str]]:
-    names = sorted(marks)
-    length = len(next(iter(marks.values())))
-    return [[name for name in names if marks[name][i]] for i in range(length)]
+    flags: list[list[str]] = [[] for _ in next(iter(marks.values()))]
+    for name in sorted(marks):
+        for place in np.flatnonzero(marks[name]):
+            flags[place].append(name)
+    return flags
 
 
 def _empty() -> pd.DataFrame:

@@ -185,7 +185,7 @@ class Rows:
                     "path": path,
                     "line": line,
                     "record": "series",
-                    "reason": f"{key}: {reason} ({n} readings)",
+                    "reason": f"{key}: {reason} ({n} reading{'s' * (n > 1)})",
                 }
             )
         self._grouped = {}
