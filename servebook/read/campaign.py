@@ -43,7 +43,14 @@ _COUNTER_OPTIONS = (
 )
 
 #: Files of a campaign that are no dumps, at the top of its folder.
-_OWN = (FILENAME, "README.md", "SHA256SUMS", "published.csv")
+_OWN = (
+    FILENAME,
+    "README.md",
+    "SHA256SUMS",
+    "published.csv",
+    "recipes.csv",
+    "reconstruction.yaml",
+)
 
 _INPUTS = pa.schema(
     [("path", pa.string()), ("sha256", pa.string()), ("bytes", pa.int64()), ("format", pa.string())]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from servebook.errors import DumpError
+from servebook.read.aiperf_layout import stem
 from servebook.read.files import sha256, walk
 from servebook.read.registry import FORMATS
 from servebook.read.source import File, Source, relative
@@ -26,7 +27,7 @@ _COMPANIONS = re.compile(
     r"""inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
       | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
       | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
-      | summary\.(?:json|csv) | campaign\.ya?ml | readme.* | license.* | .*\.(?:md|log|ya?ml|sh
+      | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.* | .*\.(?:md|log|ya?ml|sh
       |py|png|svg|pdf|html|out|err)""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -76,8 +77,16 @@ def discover(path: Path) -> Discovery:
         sources += claimed
         taken = {member for source in claimed for member in (source.main, *source.files)}
         open_files = [file for file in open_files if file.path not in taken]
+    prefixes: dict[Path, set[str]] = defaultdict(set)
+    for source in sources:
+        if source.format == "aiperf":  # one option renames all files of a run
+            prefixes[source.main.parent].add(stem(source.main.name))
     for file in open_files:
-        if _is_companion(file) and not single:
+        beside = any(
+            file.path.name.startswith((f"{prefix}.", f"{prefix}_"))
+            for prefix in prefixes.get(file.path.parent, ())
+        )
+        if (beside or _is_companion(file)) and not single:
             companions.append(file.relative)
         else:
             refused.append((file.relative, _UNKNOWN))

@@ -21,7 +21,6 @@ from servebook.explain.reconstruct.condition import Condition, figures
 
 __all__ = ["aiperf_folder", "pack", "vllm_object"]
 
-MODEL = "reconstructed"
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "servebook:reconstruction")
 Ints = npt.NDArray[np.int64]
 
@@ -31,7 +30,7 @@ def pack(content: bytes) -> bytes:
     return gzip.compress(content, compresslevel=9, mtime=0)
 
 
-def aiperf_folder(run: Run, condition: Condition, start_ns: int) -> dict[str, bytes]:
+def aiperf_folder(run: Run, condition: Condition, start_ns: int, model: str) -> dict[str, bytes]:
     """The files of one AIPerf artifact folder, by name; ``start_ns`` is the run's first start."""
     lines = []
     for i in np.argsort(run.end_s, kind="stable"):
@@ -65,12 +64,12 @@ def aiperf_folder(run: Run, condition: Condition, start_ns: int) -> dict[str, by
     return {
         "profile_export.jsonl.gz": pack("".join(line + "\n" for line in lines).encode()),
         "profile_export_aiperf.json": (
-            json.dumps(_aiperf_summary(run, condition), indent=2) + "\n"
+            json.dumps(_aiperf_summary(run, condition, model), indent=2) + "\n"
         ).encode(),
     }
 
 
-def vllm_object(run: Run, condition: Condition) -> bytes:
+def vllm_object(run: Run, condition: Condition, model: str) -> bytes:
     """The object that ``--save-detailed`` writes: lists in request order, times in seconds."""
     order = np.argsort(run.start_s, kind="stable")
     tokens = [_token_times_us(run, int(i)) for i in order]
@@ -79,7 +78,7 @@ def vllm_object(run: Run, condition: Condition) -> bytes:
     document: dict[str, Any] = {
         "backend": "reconstructed",
         "label": "reconstructed by an engine model; only the form is vLLM's",
-        "model_id": MODEL,
+        "model_id": model,
         "num_prompts": len(order),
         "request_rate": "inf",
         "max_concurrency": condition.concurrency,
@@ -101,7 +100,7 @@ def vllm_object(run: Run, condition: Condition) -> bytes:
     return pack((_compact(document) + "\n").encode())
 
 
-def _aiperf_summary(run: Run, condition: Condition) -> dict[str, Any]:
+def _aiperf_summary(run: Run, condition: Condition, model: str) -> dict[str, Any]:
     found = figures(run)
     units = {"throughput": "tokens/sec"}
     summary: dict[str, Any] = {
@@ -118,7 +117,7 @@ def _aiperf_summary(run: Run, condition: Condition) -> dict[str, Any]:
         summary["inter_chunk_latency"] = {"unit": "ms", "avg": found["itl_mean_ms"]}
     return summary | {
         "input_config": {
-            "models": {"items": [{"name": MODEL}]},
+            "models": {"items": [{"name": model}]},
             "endpoint": {"streaming": True, "use_server_token_count": True},
             "datasets": [
                 {"prompts": {"isl": {"mean": condition.isl}, "osl": {"mean": condition.osl}}}

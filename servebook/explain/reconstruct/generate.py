@@ -40,6 +40,7 @@ class Settings:
     start_ns: int
     idle_s: float
     poll_s: float
+    model: str
     counters: str  # a form of ``WRITERS``
     device: str
     watched: tuple[str, ...]  # configurations that cross the leaf
@@ -91,9 +92,10 @@ def generate(campaign: Path) -> dict[str, bytes]:
     for planned, run, start in zip(plan, runs, starts, strict=True):
         condition = planned.condition
         if condition.run.endswith(".json.gz"):
-            files[condition.run] = vllm_object(run, condition)
+            files[condition.run] = vllm_object(run, condition, settings.model)
             continue
-        folder = aiperf_folder(run, condition, settings.start_ns + round(start) * 10**9)
+        at = settings.start_ns + round(start) * 10**9
+        folder = aiperf_folder(run, condition, at, settings.model)
         files |= {f"{condition.run}/{name}": content for name, content in folder.items()}
     name, writer = WRITERS[settings.counters]
     found = _counters(settings, plan, runs, starts, campaign)

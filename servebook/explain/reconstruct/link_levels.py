@@ -67,11 +67,10 @@ def _printed(campaign: Path) -> dict[tuple[str, str, str], dict[str, float]]:
 
 def _prefill(runs: Sequence[Planned], configuration: str, printed: Printed) -> dict[str, Levels]:
     own = printed[configuration, "prefill", ""]
-    ports = [value for kind, value in own.items() if "port" in kind]
+    ports = _ports(own)
     usual = sum(ports) / len(ports) if ports else own["usual"]
     peak = own.get("peak", usual * (1 + (_PEAK["prefill"] - 1) / 2))
-    if ports:  # the printed peak is the highest port's
-        peak *= usual / max(ports)
+    peak *= _mean_of_highest(configuration, printed)
     fullest = max(runs, key=lambda p: p.condition.targets.get("input_throughput", 0.0))
     return {
         p.condition.run: Levels(usual, peak if p is fullest else (usual + peak) / 2) for p in runs
@@ -82,6 +81,7 @@ def _decode(runs: Sequence[Planned], configuration: str, printed: Printed) -> di
     own = printed[configuration, "decode", ""]
     top = max(runs, key=lambda p: p.condition.concurrency)
     share = own.get("peak", own["usual"] * _PEAK["decode"]) / own["usual"]
+    share *= _mean_of_highest(configuration, printed)
     found = {}
     for p in runs:
         floor = printed.get((configuration, "decode", str(p.condition.concurrency)), {}).get(
@@ -100,8 +100,19 @@ def _mixed(runs: Sequence[Planned], configuration: str, printed: Printed) -> dic
     if own is None:
         plateau = printed[configuration, "prefill", ""]["usual"]
         own = {kind: ratio * plateau for kind, ratio in _SWING.items()}
-    level = Levels(own["usual"], own["peak"], low=own["low"], high=own["high"])
+    peak = own["peak"] * _mean_of_highest(configuration, printed)
+    level = Levels(own["usual"], peak, low=own["low"], high=own["high"])
     return {p.condition.run: level for p in runs}
+
+
+def _ports(own: Mapping[str, float]) -> list[float]:
+    return [value for kind, value in own.items() if "port" in kind]
+
+
+def _mean_of_highest(configuration: str, printed: Printed) -> float:
+    """A printed peak is the highest port's: the mean port's share of it, by the printed skew."""
+    ports = _ports(printed[configuration, "prefill", ""])
+    return sum(ports) / len(ports) / max(ports) if ports else 1.0
 
 
 def _line(planned: Planned) -> float:
