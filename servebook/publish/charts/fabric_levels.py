@@ -22,13 +22,13 @@ def levels(rows: pd.DataFrame, x_title: str, limit: float, full: float | None) -
     unit of ``x_title``; peak and floor may be NaN), text (beside the peak), colour, tip.
     ``limit`` ends the zoomed axis; ``full`` that of the whole one (100 for %), None without.
     """
-    width = theme.WIDTH - 16
+    width = theme.WIDTH - 40
     if full is None:
         return _panel(rows, x_title, limit, width, labelled=True)
     narrow = (width - _GAP) // 4
     return alt.hconcat(
         _panel(rows, x_title, limit, width - _GAP - narrow, labelled=True),
-        _panel(rows, "of the whole axis", full, narrow, labelled=False),
+        _panel(rows, f"0 to {full:g} %", full, narrow, labelled=False),
         spacing=_GAP,
     )
 
@@ -45,7 +45,9 @@ def _panel(rows: pd.DataFrame, title: str, limit: float, width: int, *, labelled
             f"{field}:Q",
             title=title,
             scale=alt.Scale(domain=[0, limit], nice=False),
-            axis=alt.Axis(grid=True, format="~g", tickCount=6 if labelled else 3),
+            axis=alt.Axis(
+                grid=True, labelExpr="format(datum.value, '~g')", tickCount=6 if labelled else 3
+            ),
         )
 
     layers = [

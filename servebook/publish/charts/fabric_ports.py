@@ -25,7 +25,7 @@ def ports(dots: pd.DataFrame, middles: pd.DataFrame, y_title: str, limit: float)
         "value:Q",
         title=y_title,
         scale=alt.Scale(domain=[0, limit], nice=False),
-        axis=alt.Axis(format="~g"),
+        axis=alt.Axis(labelExpr="format(datum.value, '~g')"),
     )
     last = int(dots["rank"].max())
     base = alt.Chart(dots).encode(

@@ -15,7 +15,7 @@ __all__ = ["Panel", "waveform"]
 
 _AXIS = 62  # px that every panel keeps for its left axis, so that the panels stand in line
 _PLOT = theme.WIDTH - _AXIS - 24
-_TALL, _FLAT = 150, 64
+_TALL, _FLAT = 130, 54
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,10 @@ class Panel:
     x_title: str
     x_end: float
     y_title: str
-    y_limit: float  # the zoomed axis reaches from -y_limit to y_limit
+    y_limit: float  # how far the zoomed axis reaches, up and down
     full: float | None = None  # the end of the whole axis (100 for %); None: no speed is known
+    up: bool = True  # whether there is anything above the line, below it
+    down: bool = True
 
 
 def waveform(
@@ -65,16 +67,18 @@ def _panel(
     *,
     whole: bool,
 ) -> Any:
+    last = whole or panel.full is None
     limit = panel.full if whole and panel.full is not None else panel.y_limit
     x = alt.X(
         "x:Q",
-        title=panel.x_title if whole or panel.full is None else None,
+        title=panel.x_title if last else None,
+        axis=alt.Axis(labels=last, ticks=last),
         scale=alt.Scale(domain=[0, panel.x_end], nice=False),
     )
     y = alt.Y(
         "mid:Q",
         title=panel.y_title,
-        scale=alt.Scale(domain=[-limit, limit], nice=False),
+        scale=alt.Scale(domain=[-limit * panel.down, limit * panel.up], nice=False),
         axis=alt.Axis(
             minExtent=_AXIS - 22,
             maxExtent=_AXIS - 22,
@@ -120,9 +124,7 @@ def _panel(
             .mark_text(baseline="bottom", dy=-3, align="left", color=theme.INK)
             .encode(x=x, y=alt.value(_TALL), text="what:N"),
         ]
-    chart = alt.layer(*layers).properties(
-        width=_PLOT, height=_FLAT if whole else _TALL
-    )
+    chart = alt.layer(*layers).properties(width=_PLOT, height=_FLAT if whole else _TALL)
     return chart if whole else chart.properties(title=alt.TitleParams(panel.title, offset=6))
 
 

@@ -1,0 +1,194 @@
+"""How full the wire is: per workload, per port, and for all links of a node together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from servebook.publish import words
+from servebook.publish.chapters.common import label, marks
+from servebook.publish.chapters.fabric_base import (
+    NOT_WATCHED,
+    Scale,
+    colour,
+    evidence,
+    measured,
+    nothing,
+    ordered,
+    run_words,
+    scale,
+    speed_words,
+)
+from servebook.publish.charts.fabric_levels import levels
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = ["link_use", "peak"]
+
+
+_COUNTED = (
+    "The busier direction of each link counts. A reading of one interface by several sources "
+    "counts once, by the source that was read most often."
+)
+
+
+def link_use(campaign: Campaign) -> Figure:
+    """Usual, peak and floor per configuration and workload, zoomed and on the whole axis."""
+    name = "fabric-link-use"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "Link use: no counters")
+    rows = _by_workload(campaign, fabric.seen)
+    if not rows:
+        return nothing(name, "Link use: no run was watched closely enough", NOT_WATCHED)
+    unit = scale(fabric.seen)
+    drawn = pd.DataFrame([_level_row(campaign, row, unit) for row in rows])
+    top = max(float(drawn["peak"].max()), 1e-9)
+    title = _use_title(campaign, rows, unit)
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            "Bar: usual (median over runs and links). Arrow: highest reading. Tick: lowest in a "
+            "run. " + speed_words(campaign, fabric.seen)
+        ),
+        chart=levels(drawn, unit.unit, limit=top * 1.5, full=unit.full),
+        table=pd.DataFrame(
+            [
+                {
+                    "Workload": row["workload"],
+                    "Configuration": label(campaign, row["configuration"]),
+                    "Runs": len(row["runs"]),
+                    "Links": row["links"],
+                    f"Usual ({unit.unit})": row[f"usual_{unit.column}"] * unit.factor,
+                    f"Least usual ({unit.unit})": row["least_usual"][unit.column] * unit.factor,
+                    f"Most usual ({unit.unit})": row["most_usual"][unit.column] * unit.factor,
+                    f"Peak ({unit.unit})": row[f"peak_{unit.column}"] * unit.factor,
+                    "Window of the peak (s)": row["peak_window_s"],
+                    f"Floor ({unit.unit})": row[f"floor_{unit.column}"] * unit.factor,
+                }
+                for row in rows
+            ]
+        ),
+        alt=f"{title}. " + " ".join(f"{d['label']}: {d['tip']}." for d in drawn.to_dict("records")),
+        source=evidence(campaign, fabric.seen),
+        runs=tuple(sorted({run for row in rows for run in row["runs"]})),
+        notes=(
+            _COUNTED,
+            "A peak is the highest reading and holds for its window; shorter bursts may be higher.",
+        ),
+    )
+
+
+def _by_workload(campaign: Campaign, seen: pd.DataFrame) -> list[dict[str, Any]]:
+    """One row per configuration and workload, over runs and links, the busier direction of each."""
+    known = seen.dropna(subset=["usual_bps"])
+    busier = known.sort_values(["usual_bps", "direction"], kind="stable").drop_duplicates(
+        ["run_id", "physical"], keep="last"
+    )
+    out = []
+    keys = ["workload", "configuration"]
+    for (workload, configuration), group in busier.groupby(keys, sort=True, dropna=False):
+        top = group.sort_values("peak_bps", kind="stable").iloc[-1]
+        row: dict[str, Any] = {
+            "workload": workload if isinstance(workload, str) else "other",
+            "configuration": configuration if isinstance(configuration, str) else None,
+            "runs": sorted(set(group["run_id"])),
+            "links": group["physical"].nunique(),
+            "peak_window_s": float(top["peak_window_s"]),
+            "least_usual": {s: float(group[f"usual_{s}"].min()) for s in ("bps", "util")},
+            "most_usual": {s: float(group[f"usual_{s}"].max()) for s in ("bps", "util")},
+        }
+        for kind, pick in (("usual", "median"), ("peak", "max"), ("floor", "min")):
+            for suffix in ("bps", "util"):
+                row[f"{kind}_{suffix}"] = float(group[f"{kind}_{suffix}"].agg(pick))
+        out.append(row)
+    frame = pd.DataFrame({"workload": [r["workload"] for r in out], "at": range(len(out))})
+    frame["configuration"] = [r["configuration"] for r in out]
+    return [out[i] for i in ordered(campaign, frame)["at"]] if out else []
+
+
+def _level_row(campaign: Campaign, row: dict[str, Any], unit: Scale) -> dict[str, Any]:
+    usual, peak_, floor = (row[f"{kind}_{unit.column}"] for kind in ("usual", "peak", "floor"))
+    window = words.duration(row["peak_window_s"])
+    return {
+        "row": f"{row['workload']}\t{row['configuration']}",
+        "label": f"{row['workload']} · {label(campaign, row['configuration'])} "
+        f"({words.count(len(row['runs']), 'run')})",
+        "usual": usual * unit.factor,
+        "peak": peak_ * unit.factor,
+        "floor": floor * unit.factor,
+        "text": f"{unit.words(usual)}, peak {unit.words(peak_)}",
+        "colour": colour(campaign, row["configuration"]),
+        "tip": f"usual {unit.words(usual)}, peak {unit.words(peak_)} over {window}, "
+        f"floor {unit.words(floor)}",
+    }
+
+
+def _use_title(campaign: Campaign, rows: list[dict[str, Any]], unit: Scale) -> str:
+    top = max(rows, key=lambda row: row[f"peak_{unit.column}"])
+    low = unit.words(min(row["least_usual"][unit.column] for row in rows))
+    high = unit.words(max(row["most_usual"][unit.column] for row in rows))
+    return (
+        f"A link usually carries {low if low == high else f'{low} to {high}'}; the highest reading "
+        f"is {unit.words(top[f'peak_{unit.column}'])}, in {top['workload']} on "
+        f"{label(campaign, top['configuration'])}"
+    )
+
+
+def peak(campaign: Campaign) -> Statement:
+    """The highest reading of any link while a run went on, with its window."""
+    name = "fabric-peak"
+    fabric = measured(campaign)
+    would = (
+        "Counters read more often would show shorter bursts; another link or a run on a larger "
+        "batch may go higher."
+    )
+    if fabric is None or fabric.seen["peak_bps"].isna().all():
+        why = "holds no byte counters" if fabric is None else "has no run watched closely enough"
+        return Statement(
+            id=name,
+            sentence=f"What the wire carried is not known: this campaign {why}.",
+            marks=marks(campaign),
+        )
+    unit = scale(fabric.seen)
+    column = f"peak_{unit.column}"
+    known = fabric.seen.dropna(subset=[column])
+    top = known.sort_values(column, kind="stable").to_dict("records")[-1]
+    usual = unit.words(top[f"usual_{unit.column}"])
+    rate = (
+        f"{unit.words(top[column])} of {words.bits_per_second(top['speed_bps'])}"
+        if unit.full is not None
+        else unit.words(top[column])
+    )
+    nominal = _nominal(campaign, top)
+    return Statement(
+        id=name,
+        sentence=(
+            f"No link carried more than {rate}{nominal} over {words.duration(top['peak_window_s'])}"
+            f" ({run_words(campaign, top)}; usual there {usual})."
+        ),
+        metric="peak link use",
+        value=top[column] * unit.factor,
+        unit=unit.unit,
+        n=int(known["n_inside"].sum()),
+        n_of="readings inside runs",
+        low=float(known[f"usual_{unit.column}"].min()) * unit.factor,
+        high=float(known[f"usual_{unit.column}"].max()) * unit.factor,
+        interval="range of the usual use over runs and links",
+        runs=(str(top["run_id"]),),
+        figure="fabric-link-use",
+        would_change=would,
+        verdict=True,
+        rank=60,
+        marks=marks(campaign),
+    )
+
+
+def _nominal(campaign: Campaign, link: dict[Any, Any]) -> str:
+    """The manifest's remark on the speed, where the speed is not the device's own."""
+    for port in campaign.manifest.ports:
+        if (port.device, port.interface) == (link["device"], link["interface"]):
+            return f" ({port.speed_note})" if port.speed_note else ""
+    return ""

@@ -1,0 +1,214 @@
+"""Each port on its own, and all links of a node together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from servebook.measure.rails import MIN_PORTS, spread
+from servebook.publish import theme, words
+from servebook.publish.chapters.common import label
+from servebook.publish.chapters.fabric_base import (
+    NOT_WATCHED,
+    SEES,
+    Fabric,
+    Scale,
+    evidence,
+    measured,
+    named,
+    nothing,
+    ordered,
+    run_words,
+    scale,
+    speed_words,
+    way,
+)
+from servebook.publish.charts.fabric_ports import ports
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["each_port", "nodes"]
+
+_APART = (
+    "A port stands apart if it lies more than 10 % and more than 3 robust standard deviations from "
+    f"the median of its direction, among at least {MIN_PORTS} ports."
+)
+
+
+def each_port(campaign: Campaign) -> Figure:
+    """Usual use of each port over the runs, sorted, outliers named."""
+    name = "fabric-ports"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "Use per port: no counters")
+    known = fabric.seen.dropna(subset=["usual_bps"])
+    if known.empty:
+        return nothing(name, "Use per port: no run was watched closely enough", NOT_WATCHED)
+    unit = scale(known)
+    keys = ["physical", "direction"]
+    values = known.groupby(keys, sort=True, as_index=False).agg(
+        value=(f"usual_{unit.column}", "median"),
+        device=("device", "first"),
+        role=("role", "first"),
+        interface=("interface", "first"),
+        rail=("rail", "first"),
+        node=("node", "first"),
+        n_runs=("run_id", "nunique"),
+    )
+    ranked = spread(values.assign(name=[_port_name(v) for v in values.to_dict("records")]))
+    n_ports = ranked["physical"].nunique()
+    table = _port_table(ranked, unit)
+    if n_ports == 1:
+        only = ranked.iloc[0]
+        return Figure(
+            id=name,
+            title="Use per port: one port, so nothing to compare",
+            table=table,
+            missing=(
+                f"Only {only['name']} was counted; how evenly several ports "
+                "share the traffic cannot be told from one."
+            ),
+            source=evidence(campaign, known),
+            runs=tuple(sorted(known["run_id"].unique())),
+        )
+    apart = ranked[ranked["outlier"]]
+    title = _port_title(ranked, apart)
+    dots = pd.DataFrame(
+        {
+            "rank": ranked["rank"],
+            "value": ranked["value"] * unit.factor,
+            "way": [way(d) for d in ranked["direction"]],
+            "port": ranked["name"],
+            "name": [r.interface if r.outlier else "" for r in ranked.itertuples()],
+            "colour": [theme.INK if o else theme.CONTEXT for o in ranked["outlier"]],
+            "tip": [unit.words(v) for v in ranked["value"]],
+        }
+    )
+    middles = ranked.drop_duplicates("direction")
+    lines = pd.DataFrame(
+        {
+            "value": middles["middle"] * unit.factor,
+            "words": [f"median, {way(d)}" for d in middles["direction"]],
+        }
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            "Median of a port's usual use over its runs, in order of use. ▲ out, ▼ in. "
+            + speed_words(campaign, known)
+        ),
+        chart=ports(dots, lines, unit.unit, limit=float(dots["value"].max()) * 1.15 or 1.0),
+        table=table,
+        alt=f"{title}. One dot per port and direction.",
+        source=evidence(campaign, known),
+        runs=tuple(sorted(known["run_id"].unique())),
+        notes=(
+            SEES,
+            _APART,
+        ),
+    )
+
+
+def _port_table(ranked: pd.DataFrame, unit: Scale) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "Port": ranked["name"],
+            "Node": ranked["node"],
+            "Rail": ranked["rail"],
+            "Direction": [way(d) for d in ranked["direction"]],
+            "Rank": ranked["rank"],
+            f"Usual ({unit.unit})": ranked["value"] * unit.factor,
+            "From the median (%)": (ranked["deviation"] * 100).round(6),
+            "Stands apart": ranked["outlier"],
+            "Runs": ranked["n_runs"],
+        }
+    )
+
+
+def _port_name(port: dict[Any, Any]) -> str:
+    owner = port["node"] if port["role"] == "host" and port["node"] else port["device"]
+    return f"{owner} {port['interface']}"
+
+
+def _port_title(ranked: pd.DataFrame, apart: pd.DataFrame) -> str:
+    n_ports = words.count(ranked["physical"].nunique(), "port")
+    if len(apart):
+        names = [
+            f"{r['interface']} ({words.deviation(r['deviation'])} {way(r['direction'])})"
+            for r in apart.to_dict("records")
+        ]
+        return f"{words.listed(names, most=3)} of {n_ports} stand apart from the median"
+    worst = ranked["deviation"].abs().max()
+    if pd.isna(worst):
+        return f"{n_ports} usually carry nothing"
+    return f"{n_ports} share the traffic within {words.percent(float(worst))} of the median"
+
+
+def nodes(campaign: Campaign) -> Figure:
+    """All links of a node together: usual, peak and floor per run, role and direction."""
+    name = "fabric-nodes"
+    title = "Links of a node together: nothing to add up"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, title)
+    frame = _sums(fabric)
+    if frame.empty:
+        return nothing(
+            name,
+            title,
+            "The manifest gives no port a node with a role other than host (ports: node, role), so "
+            "no uplinks of a server can be added up.",
+        )
+    return _node_figure(campaign, name, frame)
+
+
+def _sums(fabric: Fabric) -> pd.DataFrame:
+    return fabric.nodes[fabric.nodes["n_counted"] > 0].reset_index(drop=True)
+
+
+def _node_figure(campaign: Campaign, name: str, frame: pd.DataFrame) -> Figure:
+    unit = scale(frame.dropna(subset=["usual_bps"]))
+    shown = ordered(campaign, frame)
+    known = shown.dropna(subset=["usual_bps"])
+    if known.empty:
+        reasons = words.listed(sorted(set(shown["why"])), most=2)
+        return nothing(name, "Links of a node together: not every link was counted", reasons)
+    top = known.sort_values("peak_bps", kind="stable").to_dict("records")[-1]
+    return Figure(
+        id=name,
+        title=(
+            f"All {top['n_ports']} {_role(top['role'])} of {top['node']} together peak at "
+            f"{unit.words(top[f'peak_{unit.column}'])} ({run_words(campaign, top)}, "
+            f"{way(top['direction'])})"
+        ),
+        subtitle="Links are added reading by reading, not peak by peak. "
+        + ("Of the sum of their speeds." if unit.full else ""),
+        table=pd.DataFrame(
+            {
+                "Run": shown["run_id"],
+                "Workload": shown["workload"],
+                "Configuration": [label(campaign, named(c)) for c in shown["configuration"]],
+                "Concurrency": shown["concurrency"],
+                "Node": shown["node"],
+                "Role": shown["role"],
+                "Direction": [way(d) for d in shown["direction"]],
+                "Links": shown["n_ports"],
+                f"Usual ({unit.unit})": shown[f"usual_{unit.column}"] * unit.factor,
+                f"Peak ({unit.unit})": shown[f"peak_{unit.column}"] * unit.factor,
+                f"Floor ({unit.unit})": shown[f"floor_{unit.column}"] * unit.factor,
+                "Usual (Gbit/s)": shown["usual_bps"] / 1e9,
+                "Why not": shown["why"],
+            }
+        ),
+        source=evidence(
+            campaign, frame.assign(device=frame["node"], interface="", scope="")
+        ).replace("link", "node"),
+        runs=tuple(sorted(known["run_id"].unique())),
+        notes=(SEES,),
+    )
+
+
+def _role(role: object) -> str:
+    return f"{role}s" if isinstance(role, str) and role else "links"

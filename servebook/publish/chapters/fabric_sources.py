@@ -1,0 +1,235 @@
+"""What the counters are, what they could hide, and whether two of them agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.readings import agreement, polls
+from servebook.measure.timeline import outside
+from servebook.publish import words
+from servebook.publish.chapters.common import label
+from servebook.publish.chapters.fabric_base import (
+    evidence,
+    measured,
+    named,
+    nothing,
+    speed_words,
+    way,
+)
+from servebook.publish.charts.deviations import around_zero
+from servebook.publish.output import Figure, Section
+from servebook.read.campaign import Campaign
+
+__all__ = ["agree", "hidden", "unwatched", "watched"]
+
+_ALL = "Every run lies beside counters, and all counters lie beside a run."
+_AGREE = 0.01  # two sources of one interface are one number within this
+
+
+def watched(campaign: Campaign) -> Figure:
+    """Which links were read, by what, when, how often, and beside how many runs."""
+    name = "fabric-counters"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "No counters of the wire")
+    rows = []
+    for (source, device), group in fabric.intervals.groupby(["source", "device"], sort=True):
+        beside = fabric.usage[
+            (fabric.usage["source"] == source) & (fabric.usage["device"] == device)
+        ]
+        speeds = sorted(set(group["speed_bps"].dropna()))
+        rows.append(
+            {
+                "File": source,
+                "Format": group["format"].iloc[0],
+                "Device": device,
+                "Interfaces": group["interface"].nunique(),
+                "Scope": ", ".join(sorted(set(group["scope"]))),
+                "From (UTC)": words.utc(int(group["t0_ns"].min())).removesuffix(" UTC"),
+                "To (UTC)": words.utc(int(group["t1_ns"].max())).removesuffix(" UTC"),
+                "Usual spacing (s)": float((group["t1_ns"] - group["t0_ns"]).median()) / 1e9,
+                "Intervals": len(group),
+                "Speed": words.listed([words.bits_per_second(s) for s in speeds]) or None,
+                "Runs beside it": beside["run_id"].nunique(),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    ports = fabric.intervals["physical"].nunique()
+    sources = len(rows)
+    runs = fabric.usage["run_id"].nunique()
+    total = campaign.tables.runs.num_rows
+    return Figure(
+        id=name,
+        title=(
+            f"{words.capital(words.count(ports, 'link'))}, read from "
+            f"{words.count(sources, 'source')}, watched during {runs} of "
+            f"{words.count(total, 'run')}"
+        ),
+        subtitle=speed_words(campaign, fabric.intervals),
+        table=frame,
+        source=evidence(campaign, fabric.intervals),
+        runs=tuple(sorted(fabric.usage["run_id"].unique())),
+        notes=tuple(f"{text}." for text in fabric.words),
+        open_table=True,
+    )
+
+
+def unwatched(campaign: Campaign) -> Section:
+    """The runs without counters and the counters without runs, in words."""
+    name = "fabric-unwatched"
+    fabric = measured(campaign)
+    total = campaign.tables.runs.num_rows
+    if fabric is None:
+        return Section(name, (f"None of the {words.count(total, 'run')} has counters beside it.",))
+    without = outside(fabric.phases, fabric.intervals)
+    placed = set(fabric.phases["run_id"])
+    adrift = [r for r in campaign.tables.runs["run_id"].to_pylist() if r not in placed]
+    told = []
+    if len(without):
+        keys = ["configuration", "workload"]
+        by = without.groupby(keys, sort=True, dropna=False, as_index=False).size()
+        told.append(
+            f"{words.capital(words.count(len(without), 'run'))} went on while no counter was read: "
+            + words.listed(
+                f"{r['size']} {r['workload']} on " + label(campaign, named(r["configuration"]))
+                for r in by.to_dict("records")
+            )
+            + ". Nothing in this chapter says anything of them."
+        )
+    if adrift:
+        told.append(
+            f"{words.capital(words.count(len(adrift), 'run'))} cannot be placed beside the "
+            f"counters, because the dump holds no wall clock: {words.listed(adrift, most=4)}. A "
+            "start time in the manifest would place them."
+        )
+    alone = _alone(fabric.intervals, fabric.phases)
+    if alone:
+        told.append(
+            f"Counters that overlap no run: {words.listed(alone, most=4)}. Their traffic is in no "
+            "figure but the idle level; a clock offset or a time zone may be missing in the "
+            "manifest."
+        )
+    return Section(name, tuple(told) or (_ALL,))
+
+
+def _alone(intervals: pd.DataFrame, phases: pd.DataFrame) -> list[str]:
+    return [
+        str(source)
+        for source, frame in intervals.groupby("source", sort=True)
+        if not (
+            (phases["t0_ns"] < frame["t1_ns"].max()) & (phases["t1_ns"] > frame["t0_ns"].min())
+        ).any()
+    ]
+
+
+def hidden(campaign: Campaign) -> Figure:
+    """How often each link was read, and the longest full-rate burst that a reading could hide."""
+    name = "fabric-hidden-bursts"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "Bursts between two readings: no counters")
+    found = polls(fabric.intervals)
+    burst = found["burst_s"].max()
+    slowest = words.duration(float(found["poll_s"].max()))
+    fastest = words.duration(float(found["poll_s"].min()))
+    spacing = fastest if fastest == slowest else f"{fastest} to {slowest}"
+    if pd.isna(burst):
+        title = f"Read every {spacing}; what a reading could hide is not known without a speed"
+    else:
+        title = (
+            f"Read every {spacing}, a counter could hide a burst at line rate of up to "
+            f"{words.duration(float(burst))}"
+        )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle="A mean use of u over t seconds may be one burst at full rate of u × t seconds.",
+        table=pd.DataFrame(
+            {
+                "Device": found["device"],
+                "Interface": found["interface"],
+                "Direction": [way(d) for d in found["direction"]],
+                "Readings": found["n_intervals"],
+                "Usual spacing (s)": found["poll_s"],
+                "Longest (s)": found["longest_s"],
+                "Longest burst it could hide (s)": found["burst_s"],
+            }
+        ),
+        source=evidence(campaign, fabric.intervals),
+        notes=(speed_words(campaign, fabric.intervals),),
+    )
+
+
+def agree(campaign: Campaign) -> Figure:
+    """Bytes that two sources counted on one interface in the same time."""
+    name = "fabric-sources"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "Do two sources agree? No counters")
+    found = agreement(fabric.intervals, campaign.ports).dropna(subset=["deviation"])
+    if found.empty:
+        return nothing(
+            name,
+            "Do two sources agree? One source per interface",
+            "No interface was counted by two sources over the same time, so none checks another.",
+        )
+    names = [_pair(row) for row in found.to_dict("records")]
+    within = (found["deviation"].abs() <= _AGREE) | (
+        found["deviation"].abs() <= found["edge_fraction"]
+    )
+    dots = pd.DataFrame(
+        {
+            "row": names,
+            "deviation": found["deviation"],
+            "verdict": np.where(within, "agrees", "unexplained"),
+            "tip": [
+                f"{words.bytes_size(r['bytes'])} against {words.bytes_size(r['other_bytes'])}"
+                for r in found.to_dict("records")
+            ],
+        }
+    )
+    worst = float(found["deviation"].iloc[int(found["deviation"].abs().to_numpy().argmax())])
+    n = len(found)
+    title = (
+        f"Sources of one interface agree to {words.percent(max(abs(worst), 1e-4))}"
+        if within.all()
+        else f"{int((~within).sum())} of {words.count(n, 'pair')} of sources disagree by up to "
+        f"{words.percent(abs(worst))}"
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle="Bytes of the second source over those of the first in the time that both cover.",
+        chart=around_zero(
+            dots, "bytes, second source over first", band=_AGREE, band_text="within 1 %"
+        ),
+        table=pd.DataFrame(
+            {
+                "Sources": names,
+                "Window (s)": (found["t1_ns"] - found["t0_ns"]) / 1e9,
+                "First (bytes)": found["bytes"].round(),
+                "Second (bytes)": found["other_bytes"].round(),
+                "Deviation (%)": (found["deviation"] * 100).round(6),
+                "Edges may explain (%)": found["edge_fraction"] * 100,
+            }
+        ),
+        alt=f"{title}. "
+        + " ".join(
+            f"{row}: {words.deviation(d)}."
+            for row, d in zip(names, found["deviation"], strict=True)
+        ),
+        source=evidence(campaign, fabric.intervals),
+        notes=(
+            (
+                "A pair agrees if it differs by at most 1 %, or by no more than what one reading "
+                "at the edge of the common window may hold."
+            ),
+        ),
+    )
+
+
+def _pair(row: dict[object, object]) -> str:
+    same = row["device"] == row["other_device"]
+    one, other = ("source", "other_source") if same else ("device", "other_device")
+    return f"{row[other]} / {row[one]}, {row['interface']} {way(str(row['direction']))}"

@@ -1,0 +1,329 @@
+"""Bytes on the wire per token, and what came in against what went out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.run_bytes import run_totals
+from servebook.publish import theme, words
+from servebook.publish.chapters.common import label, marks, memo
+from servebook.publish.chapters.fabric_base import (
+    SEES,
+    colour,
+    evidence,
+    measured,
+    named,
+    nothing,
+    ordered,
+    run_words,
+    way,
+)
+from servebook.publish.charts.fabric_balance import balance
+from servebook.publish.charts.fabric_tokens import per_token
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = ["bytes_per_token", "cost", "in_and_out"]
+
+_BASIS = {"input": "input token", "output": "output token", "total": "token, in and out"}
+_EQUAL = (
+    "Both sides are equal to 1 %: the traffic is symmetric or, as on a loopback interface, what "
+    "goes out is what comes in."
+)
+_SHARED = (
+    "The busier direction of the links is drawn. Bytes of readings that reach over a run's ends "
+    "are shared out by time."
+)
+_NONE = (
+    "No run lies inside the time that the counters cover to at least 90 %, so no bytes belong to "
+    "its tokens."
+)
+
+
+@memo
+def _totals(campaign: Campaign) -> pd.DataFrame:
+    """Every run with its busier direction first; empty without counters."""
+    fabric = measured(campaign)
+    if fabric is None:
+        return pd.DataFrame()
+    found = run_totals(fabric.tokens)
+    return ordered(campaign, found.sort_values(["bytes", "direction"], kind="stable")[::-1])
+
+
+def _busier(totals: pd.DataFrame) -> pd.DataFrame:
+    known = totals.dropna(subset=["gross"])
+    return known.drop_duplicates("run_id", keep="first").reset_index(drop=True)
+
+
+def bytes_per_token(campaign: Campaign) -> Figure:
+    """Link bytes per token, gross and net of idle, per run and per workload."""
+    name = "fabric-bytes-per-token"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "Bytes per token: no counters")
+    totals = _totals(campaign)
+    runs = _busier(totals) if len(totals) else totals
+    if runs.empty:
+        return nothing(name, "Bytes per token: no run was watched throughout", _NONE)
+    rows = _rows(campaign, runs)
+    dots = _dots(campaign, runs)
+    title = _title(rows)
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            "Per input token in prefill, per output token in decode, per token of either kind "
+            "otherwise. Ring: gross. Dot: less the idle traffic of the link. Tick: all runs of the "
+            "row, net."
+        ),
+        chart=per_token(dots, rows, "bytes per token, summed over the links (log)"),
+        table=_table(campaign, totals),
+        alt=f"{title}. " + " ".join(f"{r['label']}: {r['text']}." for r in rows.to_dict("records")),
+        source=evidence(campaign, fabric.tokens),
+        runs=tuple(sorted(runs["run_id"])),
+        notes=_notes(runs),
+    )
+
+
+def _rows(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    keys = ["workload", "configuration", "basis"]
+    for (workload, configuration, basis), group in runs.groupby(keys, sort=False, dropna=False):
+        tokens = float(group["tokens"].sum())
+        gross = float(group["bytes"].sum()) / tokens
+        net = float((group["bytes"] - group["idle_bytes"]).sum(skipna=False)) / tokens
+        best = net if net > 0 else np.nan
+        rows.append(
+            {
+                "row": f"{workload}\t{configuration}\t{basis}",
+                "workload": workload,
+                "basis": basis,
+                "label": f"{workload} · {label(campaign, named(configuration))} "
+                f"({words.count(len(group), 'run')}), per {_BASIS[str(basis)]}",
+                "total": best,
+                "gross": gross,
+                "net": net,
+                "text": _row_words(gross, net),
+                "text_x": float(group["gross"].max()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _row_words(gross: float, net: float) -> str:
+    if np.isnan(net):
+        return f"{words.number(gross)} B, idle not known"
+    if net < 0 or words.number(gross) == words.number(net):
+        return f"{words.number(gross)} B"
+    return f"{words.number(net)} B net, {words.number(gross)} gross"
+
+
+def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
+    dots = [
+        {
+            "row": f"{run['workload']}\t{run['configuration']}\t{run['basis']}",
+            "kind": kind,
+            "value": run[kind],
+            "colour": colour(campaign, named(run["configuration"])),
+            "tip": f"{run_words(campaign, run)}: {words.number(run[kind])} B {kind}",
+        }
+        for run in runs.to_dict("records")
+        for kind in ("gross", "net")
+        if run[kind] > 0
+    ]
+    return pd.DataFrame(dots, columns=["row", "kind", "value", "colour", "tip"])
+
+
+def _title(rows: pd.DataFrame) -> str:
+    value = rows["net"].where(rows["net"] > 0, rows["gross"])
+    by = {b: value[rows["basis"] == b] for b in ("input", "output", "total")}
+    names = {
+        "input": "a prefilled token",
+        "output": "a decoded token",
+        "total": "one of a mixed run",
+    }
+    if not len(by["input"]) and not len(by["output"]):
+        names["total"] = "a token of a mixed run"
+    told = [(names[b], f"{words.span(by[b])} B") for b in present]
+    first = f"{told[0][0]} puts {told[0][1]} on the wire"
+    return words.capital(words.listed([first, *(f"{what} {much}" for what, much in told[1:])]))
+
+
+def _table(campaign: Campaign, totals: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "Run": totals["run_id"],
+            "Workload": totals["workload"],
+            "Configuration": [label(campaign, named(c)) for c in totals["configuration"]],
+            "Concurrency": totals["concurrency"],
+            "Direction": [way(d) for d in totals["direction"]],
+            "Links": totals["n_links"],
+            "Bytes": totals["bytes"].round(),
+            "Idle bytes in it": totals["idle_bytes"].round(),
+            "Tokens": totals["tokens"],
+            "Per": [_BASIS[b] for b in totals["basis"]],
+            "Gross (B/token)": totals["gross"],
+            "Net of idle (B/token)": totals["net"],
+            "Idle level steady": totals["idle_steady"],
+            "Why not": totals["why"],
+        }
+    )
+
+
+def _notes(runs: pd.DataFrame) -> tuple[str, ...]:
+    notes = [_SHARED]
+    unsteady = int((~runs["idle_steady"]).sum())
+    if unsteady:
+        notes.append(
+            f"In {words.count(unsteady, 'run')} the idle level is not steady or not known: "
+            "something else used the link too, so the net value is rough."
+        )
+    return tuple(notes)
+
+
+def cost(campaign: Campaign) -> Statement:
+    """Bytes per token by workload, as a sentence."""
+    name = "fabric-cost"
+    totals = _totals(campaign)
+    runs = _busier(totals) if len(totals) else totals
+    if runs.empty:
+        why = "it holds no byte counters" if totals.empty else "no run was watched throughout"
+        return Statement(
+            id=name,
+            sentence=f"Bytes per token are not known for this campaign: {why}.",
+            marks=marks(campaign),
+        )
+    rows = _rows(campaign, runs)
+    ratio = _decode_over_prefill(rows)
+    sentence = f"{_title(rows)}, net of idle" if rows["net"].notna().all() else _title(rows)
+    if ratio is not None:
+        sentence += f": decode moves {words.times(ratio)} the bytes of prefill per token"
+    net = runs["net"].where(runs["net"] > 0, runs["gross"])
+    return Statement(
+        id=name,
+        sentence=sentence + ".",
+        metric="bytes per token, decode over prefill" if ratio is not None else "bytes per token",
+        value=ratio if ratio is not None else float(net.median()),
+        unit="ratio" if ratio is not None else "B/token",
+        n=len(runs),
+        n_of="runs",
+        low=float(net.min()),
+        high=float(net.max()),
+        interval="range of bytes per token over runs of all workloads",
+        runs=tuple(sorted(runs["run_id"])),
+        figure="fabric-bytes-per-token",
+        would_change=(
+            "A different batch: the bytes that an engine moves per step are shared by the requests "
+            "that run in it."
+        ),
+        verdict=True,
+        rank=65,
+        marks=marks(campaign),
+    )
+
+
+def _decode_over_prefill(rows: pd.DataFrame) -> float | None:
+    """Bytes per output token over bytes per input token, medians over the configurations."""
+    value = rows["net"].where(rows["net"] > 0, rows["gross"])
+    decode, prefill = (value[rows["basis"] == basis] for basis in ("output", "input"))
+    if decode.empty or prefill.empty or not prefill.median() > 0:
+        return None
+    return float(decode.median() / prefill.median())
+
+
+def in_and_out(campaign: Campaign) -> Figure:
+    """Bytes into the ports against bytes out of them, per place and workload."""
+    name = "fabric-in-and-out"
+    fabric = measured(campaign)
+    if fabric is None:
+        return nothing(name, "In against out: no counters")
+    frame = fabric.tokens
+    keys = ["workload", "configuration", "place", "scope"]
+    rows = []
+    for (workload, configuration, place, scope), group in ordered(campaign, frame).groupby(
+        keys, sort=False, dropna=False
+    ):
+        both = {d: float(g["bytes"].sum()) for d, g in group.groupby("direction", sort=True)}
+        if set(both) == {"rx", "tx"}:
+            rows.append(
+                {
+                    "workload": workload,
+                    "configuration": named(configuration),
+                    "place": place if scope == "port" else f"{place} ({scope})",
+                    "rx": both["rx"],
+                    "tx": both["tx"],
+                    "runs": sorted(set(group["run_id"])),
+                }
+            )
+    if not rows:
+        return nothing(
+            name,
+            "In against out: no link was counted in both directions during a run",
+            "The counters hold one direction only, or overlap no run.",
+        )
+    return _balance_figure(campaign, name, rows)
+
+
+def _balance_figure(campaign: Campaign, name: str, rows: list[dict[str, Any]]) -> Figure:
+    top = max(max(row["rx"], row["tx"]) for row in rows)
+    unit, size = next(
+        ((u, s) for u, s in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if top >= s),
+        ("B", 1.0),
+    )
+    ratios = [row["tx"] / row["rx"] for row in rows if row["rx"] > 0]
+    drawn = pd.DataFrame(
+        [
+            {
+                "row": f"{row['workload']}\t{row['configuration']}\t{row['place']}",
+                "label": f"{row['workload']} · {label(campaign, row['configuration'])} · "
+                f"{row['place']}",
+                "received": -row["rx"] / size,
+                "sent": row["tx"] / size,
+                "colour": colour(campaign, row["configuration"])
+                if row["configuration"]
+                else theme.CONTEXT,
+                "text": words.factor(row["tx"] / row["rx"], 3) if row["rx"] > 0 else "",
+                "tip": f"in {words.bytes_size(row['rx'])}, out {words.bytes_size(row['tx'])}",
+            }
+            for row in rows
+        ]
+    )
+    title = _balance_title(ratios)
+    return Figure(
+        id=name,
+        title=title,
+        subtitle="Bytes of all runs of a workload. The factor is out over in. " + SEES,
+        chart=balance(drawn, unit, limit=top / size * 1.2),
+        table=pd.DataFrame(
+            [
+                {
+                    "Workload": row["workload"],
+                    "Configuration": label(campaign, row["configuration"]),
+                    "Place": row["place"],
+                    "Runs": len(row["runs"]),
+                    f"In ({unit})": row["rx"] / size,
+                    f"Out ({unit})": row["tx"] / size,
+                    "Out over in": row["tx"] / row["rx"] if row["rx"] > 0 else np.nan,
+                }
+                for row in rows
+            ]
+        ),
+        alt=f"{title}. " + " ".join(f"{d['label']}: {d['tip']}." for d in drawn.to_dict("records")),
+        source=f"{campaign.manifest.provenance}: counters during the runs",
+        runs=tuple(sorted({run for row in rows for run in row["runs"]})),
+        notes=(_EQUAL,) if ratios and max(abs(r - 1) for r in ratios) < 0.01 else (),
+    )
+
+
+def _balance_title(ratios: list[float]) -> str:
+    if not ratios:
+        return "Nothing came in while the runs went on"
+    far = max(ratios, key=lambda r: abs(np.log(r)) if r > 0 else np.inf)
+    if abs(far - 1) < 0.01:
+        return f"As much went out as came in, to {words.percent(max(abs(far - 1), 0.0001))}"
+    low, high = words.factor(min(ratios), 3), words.factor(max(ratios), 3)
+    between = low if low == high else f"{low} to {high}"
+    return f"Out of the ports went {between} of what came in"
