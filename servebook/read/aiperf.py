@@ -161,7 +161,7 @@ def _lost(
             "are missing); requests sent last can be missing without a trace"
         )
         return missing
-    if ended and run["complete"] and asked.requests is not None:
+    if ended and run["complete"] and asked.requests is not None and asked.deadline_s is None:
         return max(0, asked.requests - int(run["n_requests"]) - len(found.set_aside))
     return None
 

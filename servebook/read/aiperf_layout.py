@@ -20,13 +20,11 @@ _RECORD = re.compile(rb'"metadata"\s*:\s*\{[^{}]*"(?:request_start_ns|timestamp_
 _RAW = re.compile(rb'"(?:start_perf_ns|responses)"\s*:')
 _METRIC = re.compile(
     rb'"(?:request_latency|request_throughput|request_count|error_request_count'
-    rb'|time_to_first_token|benchmark_duration)"\s*:\s*\{\s*"unit"'
+    rb'|time_to_first_token|ttft|benchmark_duration)"\s*:\s*\{[^{}]*"unit"'
 )
 #: Objects that hold metrics like a summary's but are not one run's summary.
-_NOT_SUMMARY = re.compile(
-    rb'"(?:aggregation_type|timeslices|metrics_phase'
-    rb'|perf_analyzer|sweep_parameters)"\s*:'
-)
+_NOT_SUMMARY = re.compile(rb'"(?:aggregation_type|timeslices|metrics_phase|sweep_parameters)"\s*:')
+_GENAI_PERF = re.compile(rb'"(?:perf_analyzer|formatted_model_name|genai_perf)"\s*:')
 _PHASES = re.compile(rb'^\s*\{\s*"(?:phases|schema_version)".*"phase_kind"', re.DOTALL)
 _COPIES = {"phases", "aggregate", "sweep_aggregate"}
 _SUFFIXES = (".gz", ".jsonl", ".json")
@@ -58,7 +56,7 @@ def _content(head: bytes) -> str | None:
         return "phases"
     if b'"cfg"' in head and b'"benchmark_id"' in head[:256]:
         return "config"
-    if _NOT_SUMMARY.search(head[:1024]):
+    if _NOT_SUMMARY.search(head[:1024]) or _GENAI_PERF.search(head):
         return None
     if _METRIC.search(head):
         return "summary"
@@ -76,7 +74,8 @@ def find(files: Sequence[File]) -> list[Source]:
     folders: dict[Path, dict[str, list[File]]] = defaultdict(lambda: defaultdict(list))
     for file in files:
         name = part(file)
-        if name and not _COPIES.intersection(file.path.relative_to(file.root).parent.parts):
+        copied = _COPIES.intersection(file.path.relative_to(file.root).parent.parts)
+        if name in ("records", "raw") or (name and not copied):
             folders[file.path.parent][name].append(file)
     return [source for parts in folders.values() for source in _runs(parts)]
 

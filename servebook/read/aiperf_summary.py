@@ -59,6 +59,7 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
     tells which.
     """
     out: dict[str, Any] = {}
+    summary = object_of(summary.get("records")) or summary  # 0.2 keeps them one level down
     for theirs, ours in _LATENCIES.items():
         metric = object_of(summary.get(theirs))
         factor = UNIT_TO_NS.get(str(metric.get("unit")))

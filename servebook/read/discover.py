@@ -27,8 +27,8 @@ _COMPANIONS = re.compile(
     r"""inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
       | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
       | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
-      | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.* | .*\.(?:md|log|ya?ml|sh
-      |py|png|svg|pdf|html|out|err)""",
+      | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.*
+      | .*\.(?:md|log|ya?ml|sh|py|png|svg|pdf|html|out|err)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _COMPANION_FOLDERS = {"phases", "aggregate", "sweep_aggregate", "logs"}

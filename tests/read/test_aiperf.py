@@ -220,6 +220,14 @@ def test_killed_run_is_incomplete_and_cannot_tell_its_lost_requests(tmp_path: Pa
     assert "no summary" in run["notes"][0]
 
 
+def test_requests_that_a_deadline_kept_back_are_not_lost(tmp_path: Path) -> None:
+    asked = summary()
+    asked["input_config"]["phases"][1] |= {"requests": 1000, "duration": 2.0}
+    assert run_of(read_records(tmp_path, record(0), record(1), beside=asked))["n_lost"] is None
+    asked["input_config"]["phases"][1] = {"kind": "profiling", "requests": 3}
+    assert run_of(read_records(tmp_path, record(0), record(1), beside=asked))["n_lost"] == 1
+
+
 def test_damaged_summary_does_not_cost_the_records(tmp_path: Path) -> None:
     write_lines(tmp_path / "profile_export.jsonl", record(0))
     text = json.dumps(summary(), indent=2)
@@ -244,7 +252,10 @@ def test_renamed_prefix(tmp_path: Path) -> None:
     write_lines(tmp_path / "foo.jsonl", record(0))
     write_json(tmp_path / "foo.json", summary())
     write_lines(tmp_path / "bar.jsonl", record(1))
+    for twin in ("foo.csv", "foo_timeslices.csv", "foo_gpu_telemetry.jsonl"):
+        (tmp_path / twin).write_text("x")
     tables = read_tree(tmp_path)
+    assert tables.refused.num_rows == 0
     runs = {run["run_id"]: run["client_version"] for run in tables.runs.to_pylist()}
     assert runs == {"foo": "0.13.0", "bar": None}
 
