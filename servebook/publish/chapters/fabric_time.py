@@ -36,7 +36,7 @@ _BY = ("place", "scope", "direction")
 _SIGN = {"tx": 1.0, "rx": -1.0}
 _LABEL_SHARE = 0.06  # of the axis: a group of runs narrower than this carries no label
 _LONG_NS = 600e9  # from here on the axis counts minutes
-_ROOM = 1.25  # above the highest peak, for the labels
+_ROOM = 1.4  # above the highest peak, for the labels
 
 
 @dataclass(frozen=True)

@@ -140,13 +140,10 @@ def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
 def _title(rows: pd.DataFrame) -> str:
     value = rows["net"].where(rows["net"] > 0, rows["gross"])
     by = {b: value[rows["basis"] == b] for b in ("input", "output", "total")}
-    names = {
-        "input": "a prefilled token",
-        "output": "a decoded token",
-        "total": "one of a mixed run",
-    }
-    if not len(by["input"]) and not len(by["output"]):
-        names["total"] = "a token of a mixed run"
+    names = {"input": "a prefilled token", "output": "a decoded one", "total": "one of a mixed run"}
+    lone = {"input": "a prefilled token", "output": "a decoded token", "total": "a token"}
+    present = [basis for basis in by if len(by[basis])]
+    names[present[0]] = lone[present[0]]
     told = [(names[b], f"{words.span(by[b])} B") for b in present]
     first = f"{told[0][0]} puts {told[0][1]} on the wire"
     return words.capital(words.listed([first, *(f"{what} {much}" for what, much in told[1:])]))

@@ -45,7 +45,7 @@ def per_token(dots: pd.DataFrame, rows: pd.DataFrame, x_title: str) -> Any:
             .mark_point(size=60, opacity=0.8, yOffset=8)
             .encode(x=x("value"), y=y, color=colour, tooltip=tooltip),
             alt.Chart(rows)
-            .mark_tick(size=24, thickness=2, color=theme.INK, yOffset=8)
+            .mark_tick(size=18, thickness=2, color=theme.INK, yOffset=8)
             .encode(x=x("total"), y=y),
             alt.Chart(rows)
             .mark_text(align="left", baseline="middle", dx=10, dy=8)
