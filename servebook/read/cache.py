@@ -30,6 +30,7 @@ __all__ = ["Cache", "default_folder", "reader_version", "source_key"]
 
 _INDEX = "entry.json"
 _FORM = "servebook tables 1"
+_LARGE = 4 << 20
 
 
 def default_folder() -> Path | None:
@@ -113,7 +114,8 @@ class Cache:
         # Moved away first, so that a reader beside us never sees it half removed.
         with contextlib.suppress(OSError):
             grave = Path(tempfile.mkdtemp(prefix=".old-", dir=entry.parent))
-            entry.rename(grave / "entry")
+            with contextlib.suppress(OSError):  # another process was first
+                entry.rename(grave / "entry")
             shutil.rmtree(grave, ignore_errors=True)
 
 
@@ -142,7 +144,8 @@ def _read(entry: Path, key: str) -> Tables:
         content = (entry / f"{field.name}.parquet").read_bytes()
         if hashlib.sha256(content).hexdigest() != index["sha256"][field.name]:
             raise ValueError("a table that was altered")
-        table = pq.read_table(pa.BufferReader(content))
+        threads = len(content) > _LARGE  # for a small table they cost more than they save
+        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=threads)
         if not table.schema.equals(schema):
             raise ValueError("a table of another schema")
         found[field.name] = table.replace_schema_metadata(None)

@@ -48,8 +48,8 @@ def join_runs(parts: Sequence[Tables], manifest: Manifest) -> tuple[Tables, list
     findings: list[str] = []
     rows: list[Row] = []
     shifts: dict[str, int] = {}
+    medians = _medians(pa.concat_tables([part.requests for part in parts]))
     for part in parts:
-        medians = _medians(part.requests)
         for row in part.runs.to_pylist():
             row["campaign"] = manifest.name
             hit = matcher.match(_names(row))

@@ -15,7 +15,6 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from servebook.errors import ManifestError
@@ -89,7 +88,6 @@ def parse_yaml(text: bytes, path: Path) -> Node:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ruamel warns about re-used anchors; they are legal
-            _check_depth(decoded, path)
             root = YAML(typ="safe", pure=True).compose(decoded)
             if root is None:
                 raise ManifestError(
@@ -107,6 +105,8 @@ def parse_yaml(text: bytes, path: Path) -> Node:
         raise ManifestError(
             path, "valid YAML", found, _WAY_OUT, line=None if mark is None else mark.line + 1
         ) from None
+    except RecursionError:  # far deeper than the walk allows, so ruamel itself gave up
+        raise _too_deep(path, None) from None
     except YAMLError as error:
         position = getattr(error, "position", 0)  # ReaderError: a control character
         raise ManifestError(
@@ -118,21 +118,14 @@ def parse_yaml(text: bytes, path: Path) -> Node:
         ) from None
 
 
-def _check_depth(text: str, path: Path) -> None:
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        if isinstance(event, CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ManifestError(
-                    path,
-                    f"at most {MAX_DEPTH} levels of nesting",
-                    "more",
-                    "a manifest needs no more than four",
-                    line=event.start_mark.line + 1,
-                )
-        elif isinstance(event, CollectionEndEvent):
-            depth -= 1
+def _too_deep(path: Path, line: int | None) -> ManifestError:
+    return ManifestError(
+        path,
+        f"at most {MAX_DEPTH} levels of nesting",
+        "more",
+        "a manifest needs no more than four",
+        line=line,
+    )
 
 
 class _Walk:
@@ -153,6 +146,8 @@ class _Walk:
         line = node.start_mark.line + 1
         if id(node) in above:
             raise self.error(line, "a value", "an alias that holds itself", "write the value out")
+        if len(above) >= MAX_DEPTH:
+            raise _too_deep(self.path, line)
         tag = str(node.tag)
         above = (*above, id(node))
         value: Any
@@ -189,7 +184,9 @@ class _Walk:
             try:
                 value: bool | int | float = getattr(self.scalars, f"construct_yaml_{kind}")(node)
             except (ValueError, KeyError, OverflowError):
-                raise self.error(line, f"a {kind}", repr(text[:40]), "correct the value") from None
+                raise self.error(
+                    line, f"a value of the type {kind}", repr(text[:40]), "correct the value"
+                ) from None
             return value
         raise self.error(line, "a plain value", f"the tag {tag}", "remove the tag")
 

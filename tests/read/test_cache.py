@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 
@@ -104,6 +106,22 @@ def test_the_second_writer_leaves_the_first_ones_entry(tmp_path: Path, tables: T
     assert same(cache.get(KEY), tables)
     assert (entry(tmp_path) / "entry.json").stat().st_ino == before
     assert len(list((tmp_path / "ab").iterdir())) == 1
+
+
+def test_many_at_once_never_see_half_an_entry(tmp_path: Path, tables: Tables) -> None:
+    cache = Cache(tmp_path)
+
+    def work(number: int) -> bool:
+        if number % 5 == 0:
+            with contextlib.suppress(OSError):
+                no_index(tmp_path)
+        cache.put(KEY, tables)
+        found = cache.get(KEY)
+        return found is None or same(found, tables)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(80)))
+    assert {p.name for p in (tmp_path / "ab").iterdir()} <= {KEY}
 
 
 def test_a_folder_that_cannot_be_written_means_no_cache(tmp_path: Path, tables: Tables) -> None:

@@ -113,6 +113,15 @@ def test_patterns_from_names(name: str, pattern: str, tmp_path: Path) -> None:
     assert not [f for f in load(tmp_path).findings if "matches no" in f]
 
 
+def test_a_folder_that_is_itself_a_run(tmp_path: Path) -> None:
+    root = tmp_path / "one run"
+    shutil.copytree(RAW / "aiperf" / "quiet_mixed_c2", root)
+    draft(root)
+    found = load(root)
+    assert found.tables.runs["run_id"].to_pylist() == ["one run"]
+    assert not [f for f in found.findings if "matches no" in f]
+
+
 def test_a_folder_that_cannot_be_written_is_one_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

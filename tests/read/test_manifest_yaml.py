@@ -47,7 +47,7 @@ BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
         (b"a: &a [*a]\n", "an alias that holds itself"),
         (b"a: *nowhere\n", "valid YAML"),
         (BOMB, "aliases that unfold to more"),
-        (b"a: " + b"[" * 40, ":1: expected at most 16 levels of nesting"),
+        (b"a: " + b"[" * 40 + b"]" * 40, ":1: expected at most 16 levels of nesting"),
         (b"a: " + b"{a: " * 5000, "at most 16 levels"),
         (b"\xff\xfe", "UTF-8 text"),
         (b"a: 1\nb: \x07\n", ":2: expected valid YAML, found a control character"),
@@ -55,7 +55,7 @@ BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
         (b"? [a, b]\n: 1\n", "a key that is text"),
         (b"1.5: 1\n", "a key that is text"),
         (b"<<: 3\n", "a mapping to merge"),
-        (b"a: !!int x\n", "a int, found 'x'"),
+        (b"a: !!int x\n", "a value of the type int, found 'x'"),
         (b"#" * (MAX_BYTES + 1), "below 1 MiB"),
     ],
 )
