@@ -105,9 +105,12 @@ def read_source(source: Source) -> Tables:
     try:
         return form.read(source)
     except DumpError as error:
-        name = relative(source.main, source.root)
         line = "" if error.line is None else f"line {error.line}: "
-        return Tables(refused=table("refused", [{"path": name, "reason": line + error.reason}]))
+        reason = line + error.reason
+    except OSError as error:
+        reason = f"could not be read to its end: {error.strerror}; copy it again"
+    name = relative(source.main, source.root)
+    return Tables(refused=table("refused", [{"path": name, "reason": reason}]))
 
 
 def read_tree(path: Path, progress: Callable[[int, int], None] | None = None) -> Tables:
