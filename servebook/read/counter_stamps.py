@@ -105,16 +105,18 @@ class Block:
 def find_texts(name: str, files: Sequence[File], mine: Callable[[bytes], bool]) -> list[Source]:
     """Sources among the files whose head is ``mine``.
 
-    A log with separators is a source of its own; files named after their times are one series
-    per folder, in the order of their names; any other file is a source that its reader refuses.
+    A log with separators is a source of its own; files of one folder whose names differ in their
+    time only are one series, in the order of their names; any other file is a source that its
+    reader refuses.
     """
     sources: list[Source] = []
-    series: dict[Path, list[File]] = {}
+    series: dict[tuple[Path, str], list[File]] = {}
     for file in files:
         if not mine(file.head):
             continue
         if name_ns(file.path) and not _has_separator(file.head):
-            series.setdefault(file.path.parent, []).append(file)
+            stem = _NAME_ISO.sub("#", _NAME_EPOCH.sub("#", file.path.name))
+            series.setdefault((file.path.parent, stem), []).append(file)
         else:
             sources.append(Source(name, file.root, file.path, (file.path,)))
     for group in series.values():

@@ -16,7 +16,7 @@ order of their names); ``device:`` in the manifest names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +32,7 @@ from servebook.tables import Tables
 __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "prometheus"
+_Reply = tuple[list[Any], str, dict[str, Any]]  # series, matrix or vector, the whole reply
 _STATUS = re.compile(rb'"status"\s*:\s*"(success|error)"')
 _VECTOR = re.compile(rb'"resultType"\s*:\s*"vector"')
 _RESULT = re.compile(rb'"(resultType|errorType|data)"\s*:')
@@ -67,9 +68,14 @@ def read(source: Source) -> Tables:
     interpret. Values that are NaN or infinite and series of other things are set aside.
     """
     rows = Rows(source)
+    paths = source.files or (source.main,)
+    replies = [_series(relative(path, source.root), read_text(path)) for path in paths]
+    # One alias per instance over all files, so that two hosts never share one.
+    labels = [_labels(entry) for result, _, _ in replies for entry in result]
+    devices = iter(_devices(labels))
     usable = 0
-    for path in source.files or (source.main,):
-        usable += _read_reply(rows, path)
+    for path, reply in zip(paths, replies, strict=True):
+        usable += _read_reply(rows, path, reply, devices)
     if not usable and not len(rows):
         nameless = rows.where()
         raise DumpError(
@@ -86,10 +92,9 @@ def read(source: Source) -> Tables:
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _read_reply(rows: Rows, path: Path) -> int:
+def _read_reply(rows: Rows, path: Path, parsed: _Reply, devices: Iterator[str]) -> int:
     """Adds one reply; returns how many of its series have a name (or the manifest's word)."""
-    where = relative(path, rows.source.root)
-    result, kind, reply = _series(where, read_text(path))
+    result, kind, reply = parsed
     for key in ("warnings", "infos"):
         if reply.get(key):
             rows.aside(
@@ -100,14 +105,13 @@ def _read_reply(rows: Rows, path: Path) -> int:
     points = [_points(rows, entry, kind, path) for entry in result]
     grid = kind == "vector" or _on_grid(points)
     stamp = rows.stamp("grid" if grid else "collector", None if grid else 1_000_000, path)
-    devices = _devices([_labels(entry) for entry in result])
     usable = 0
-    for entry, values, device in zip(result, points, devices, strict=True):
-        usable += _add(rows, _labels(entry), values, device, stamp, path)
+    for entry, values in zip(result, points, strict=True):
+        usable += _add(rows, _labels(entry), values, next(devices), stamp, path)
     return usable
 
 
-def _series(where: str, text: str) -> tuple[list[Any], str, dict[str, Any]]:
+def _series(where: str, text: str) -> _Reply:
     try:
         reply = loads(text)
     except ValueError as error:

@@ -51,6 +51,14 @@ def test_pages_of_one_folder_are_one_series() -> None:
     assert rx[0] == 265647819
 
 
+def test_pages_of_two_hosts_in_one_folder_stay_apart(tmp_path: Path) -> None:
+    text = (FIXTURES / "metrics_1795973865157.prom").read_text()
+    for name in ("a_1795973865157", "b_1795973865158", "a_1795973895152"):
+        write(tmp_path, text, f"{name}.prom")
+    sources = [[p.stem for p in source.files] for source in node_text.find(survey(tmp_path))]
+    assert sources == [["a_1795973865157", "a_1795973895152"], ["b_1795973865158"]]
+
+
 def test_a_page_without_a_time_is_refused() -> None:
     with pytest.raises(DumpError, match=r"no `### <epoch>` lines.*name the file after its time"):
         read(FIXTURES / "metrics_DEFAULT_excludes_lo.prom")

@@ -211,3 +211,12 @@ def test_find_takes_replies_by_content_and_joins_vectors(tmp_path: Path) -> None
         ["c.txt"],
     ]
     assert prometheus_api.read(sources[0]).samples.num_rows == 8
+
+
+def test_instances_of_several_files_do_not_share_an_alias(tmp_path: Path) -> None:
+    vector = (FIXTURES / "prometheus_vector.json").read_text()
+    (tmp_path / "a.json").write_text(vector)
+    (tmp_path / "b.json").write_text(vector.replace("127.0.0.1", "127.0.0.2"))
+    [source] = prometheus_api.find(survey(tmp_path))
+    samples = prometheus_api.read(source).samples
+    assert samples["device"].to_pylist() == ["node 1"] * 4 + ["node 2"] * 4
