@@ -65,7 +65,7 @@ def discover(path: Path) -> Discovery:
         if hidden and not single:
             companions.append(file.relative)
         elif not file.head:
-            reason = "an empty file" if not file.size else "a damaged gzip stream"
+            reason = "an empty file" if file.size <= 4 else "nothing in it that can be unpacked"
             refused.append((file.relative, f"{reason}; copy it again from where it was written"))
         else:
             open_files.append(file)
