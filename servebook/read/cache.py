@@ -87,10 +87,10 @@ class Cache:
     def get(self, key: str) -> Tables | None:
         """The tables under ``key``, or None; an entry that does not hold is removed."""
         entry = self._entry(key)
-        if entry is None or not entry.is_dir():
+        if entry is None:
             return None
         try:
-            return _read(entry, key)
+            return _read(entry, key) if entry.is_dir() else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
             self._discard(entry)
             return None
