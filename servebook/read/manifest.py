@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from servebook.errors import ManifestError
-from servebook.read.manifest_kinds import At, record
+from servebook.read.manifest_kinds import At
 from servebook.read.manifest_pattern import (
     COUNTER_FIELDS,
     RUN_FIELDS,
@@ -20,6 +20,7 @@ from servebook.read.manifest_pattern import (
     compile_pattern,
     nearest,
 )
+from servebook.read.manifest_record import record
 from servebook.read.manifest_schema import (
     Configuration,
     CounterEntry,

@@ -18,15 +18,10 @@ from servebook.read.manifest_kinds import (
     TIME,
     ZONE,
     choice,
-    key,
-    listed,
-    named,
     number,
-    reference,
-    texts,
-    values,
     whole,
 )
+from servebook.read.manifest_record import key, listed, named, reference, texts, values
 
 __all__ = [
     "Configuration",
