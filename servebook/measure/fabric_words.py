@@ -69,7 +69,8 @@ def _uncovered(intervals: pd.DataFrame, phases: pd.DataFrame, runs: pa.Table) ->
         if not ((start < t1) & (end > t0)).any()
     ]
     if unwatched:
-        out.append(f"{len(unwatched)} runs went on while no counter was read: {_some(unwatched)}")
+        n = "1 run" if len(unwatched) == 1 else f"{len(unwatched)} runs"
+        out.append(f"{n} went on while no counter was read: {_some(unwatched)}")
     return out
 
 

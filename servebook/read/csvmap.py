@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -56,11 +56,7 @@ def find(files: Sequence[File]) -> list[Source]:
     sources = []
     for file in files:
         first = file.head.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
-        try:
-            header = next(csv.reader([first], delimiter=_delimiter(first)), [])
-        except csv.Error:  # a binary file: a bare carriage return, a field without an end
-            continue
-        names = [name.strip().lower() for name in header]
+        names = [name.strip().lower() for name in _fields(first.rstrip("\r"), _delimiter(first))]
         if any(name in _TIMES for name in names) and any(_VALUE.fullmatch(name) for name in names):
             sources.append(Source(_NAME, file.root, file.path, (file.path,)))
     return sources
@@ -79,14 +75,14 @@ def read(source: Source) -> Tables:
     if first is None:
         raise DumpError(rows.where(), "a header and rows", "an empty file", "copy the file again")
     delimiter = _delimiter(first[1])
-    header = [name.strip() for name in next(csv.reader([first[1]], delimiter=delimiter))]
+    header = [name.strip() for name in _fields(first[1], delimiter)]
     names = _places(rows, header, first[0])
     at = _time(rows, names, first[0])
     columns = _columns(rows, names, first[0])
     stamps: dict[int, int] = {}
     last = first[0]
-    for line, fields in _records(text, delimiter):
-        last = line
+    for line, raw in text:
+        last, fields = line, _fields(raw, delimiter)
         if not any(field.strip() for field in fields):
             continue
         if len(fields) != len(header):
@@ -122,9 +118,12 @@ def _delimiter(header: str) -> str:
     return max(",;\t", key=header.count)
 
 
-def _records(text: Iterator[tuple[int, str]], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    for line, raw in text:
-        yield line, next(csv.reader([raw], delimiter=delimiter), [])
+def _fields(line: str, delimiter: str) -> list[str]:
+    """The fields of one line; one field, the line itself, where it is no CSV."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a line break or more than 128 KiB inside a field
+        return [line]
 
 
 def _places(rows: Rows, header: Sequence[str], line: int) -> dict[str, int]:

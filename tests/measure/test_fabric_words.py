@@ -73,5 +73,5 @@ def test_flags_are_counted() -> None:
 
 def test_nothing_to_say_about_nothing() -> None:
     assert told(readings([]), ("r", 0, 1, "epoch")) == (
-        "1 runs went on while no counter was read: r",
+        "1 run went on while no counter was read: r",
     )

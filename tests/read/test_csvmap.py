@@ -123,6 +123,15 @@ def test_files_that_cannot_be_used(
         read(write(tmp_path, text), **options)
 
 
+@pytest.mark.parametrize("row", [f"{T}\r,1", f'{T},"{"9" * 200_000}"', f'{T},"1'])
+def test_rows_that_are_no_csv_are_set_aside(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"ts,rx_bytes\n{row}\n{T},5\n".encode())
+    tables = read(path)
+    assert 5 in tables.samples["count"].to_pylist()
+    assert tables.samples.num_rows + tables.set_aside.num_rows == 2
+
+
 def test_a_csv_of_something_else_is_not_claimed(tmp_path: Path) -> None:
     write(tmp_path, "metric,avg,min\nttft,1,2\n")
     assert csvmap.find(survey(tmp_path)) == []
