@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from servebook.errors import DumpError
@@ -66,13 +67,14 @@ def read(source: Source) -> Tables:
     used are set aside.
     """
     rows = Rows(source)
-    stamp = rows.stamp("device", None)
-    for line, document, broken in objects(read_text(source.main), "["):
-        if broken:
-            rows.aside("array", broken, line)
-            continue
-        for event in document if isinstance(document, list) else [document]:
-            _event(rows, event, stamp, line)
+    for path in source.files or (source.main,):
+        stamp = rows.stamp("device", None, path)
+        for line, document, broken in objects(read_text(path), "["):
+            if broken:
+                rows.aside("array", broken, line, path)
+                continue
+            for event in document if isinstance(document, list) else [document]:
+                _event(rows, event, stamp, line, path)
     if not len(rows):
         raise DumpError(
             rows.where(),
@@ -86,30 +88,30 @@ def read(source: Source) -> Tables:
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _event(rows: Rows, event: Any, stamp: int, line: int) -> None:
+def _event(rows: Rows, event: Any, stamp: int, line: int, path: Path) -> None:
     if not isinstance(event, Mapping) or not isinstance(event.get("values"), Mapping):
-        rows.aside("event", "no `values`", line)
+        rows.aside("event", "no `values`", line, path)
         return
     tags = event.get("tags")
     tags = tags if isinstance(tags, Mapping) else {}
     interface = next((str(tags[name]) for name in _INTERFACE_TAGS if name in tags), None)
     if interface is None:
-        rows.aside_once("events", "no tag names an interface", line)
+        rows.aside_once("events", "no tag names an interface", line, path)
         return
     at = event.get("timestamp")
     if not isinstance(at, int) or at <= 0:
-        rows.aside("event", "no `timestamp` in ns", line)
+        rows.aside("event", "no `timestamp` in ns", line, path)
         return
     device = rows.alias(str(tags.get("source", _DEVICE)))
     for path, value in event["values"].items():
         name = str(path).rsplit("/", 1)[-1].rsplit(":", 1)[-1]
         if name not in _COUNTERS:
-            rows.aside_once(name, "not a counter that Servebook uses", line)
+            rows.aside_once(name, "not a counter that Servebook uses", line, path)
             continue
         try:
             number = whole(str(value))
         except ValueError as error:
-            rows.aside("value", f"{name}: {error}", line)
+            rows.aside("value", f"{name}: {error}", line, path)
             continue
         metric, direction = _COUNTERS[name]
         rows.add(rows.series(device, interface, metric, direction), at, number, stamp, line)

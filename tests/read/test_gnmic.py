@@ -83,6 +83,15 @@ def test_events_without_counters_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
+def test_files_of_one_folder_that_carry_their_times_are_all_read(tmp_path: Path) -> None:
+    for i in range(2):
+        (tmp_path / f"events_{1_767_225_600 + i}.json").write_text(
+            json.dumps([event(AT + i * 10**9, in_octets=i)])
+        )
+    found = [gnmic.read(source).samples.num_rows for source in gnmic.find(survey(tmp_path))]
+    assert sum(found) == 2
+
+
 @given(cut=st.integers(1, 400))
 def test_a_file_cut_anywhere_is_read_or_refused(cut: int, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("cut") / "leaf.json"
