@@ -103,8 +103,8 @@ def _event(rows: Rows, event: Any, stamp: int, line: int, path: Path) -> None:
         rows.aside("event", "no `timestamp` in ns", line, path)
         return
     device = rows.alias(str(tags.get("source", _DEVICE)))
-    for path, value in event["values"].items():
-        name = str(path).rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    for leaf, value in event["values"].items():
+        name = str(leaf).rsplit("/", 1)[-1].rsplit(":", 1)[-1]
         if name not in _COUNTERS:
             rows.aside_once(name, "not a counter that Servebook uses", line, path)
             continue
