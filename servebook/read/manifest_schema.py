@@ -43,6 +43,7 @@ class Model:
 
     name: str | None = key(TEXT, "name shown on the page")
     parameters: int | None = key(_COUNT, "parameters, all experts included")
+    active_parameters: int | None = key(_COUNT, "parameters that one token passes through")
     note: str | None = key(TEXT, "remark shown beside the model")
 
 
