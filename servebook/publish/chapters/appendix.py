@@ -235,9 +235,7 @@ def settings(campaign: Campaign) -> Figure:
             title="The manifest describes no configuration",
             missing="Without configurations: in the manifest, settings are not known.",
         )
-    labels = [c.label for c in chosen]
-    if len(set(labels)) < len(labels):
-        labels = [f"{c.label} ({c.name})" for c in chosen]
+    labels = [c.label for c in chosen]  # distinct: the manifest is checked for it
     rows: list[list[str | None]] = []
     unstated = []
     for one in dataclasses.fields(Configuration):

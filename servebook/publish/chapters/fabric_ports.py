@@ -30,6 +30,7 @@ from servebook.read.campaign import Campaign
 
 __all__ = ["each_port", "nodes"]
 
+_CLOSE = 0.08  # of the axis: medians nearer than this would write over each other
 _APART = (
     "A port stands apart if it lies more than 10 % and more than 3 robust standard deviations from "
     f"the median of its direction, among at least {MIN_PORTS} ports."
@@ -85,13 +86,7 @@ def each_port(campaign: Campaign) -> Figure:
             "tip": [unit.words(v) for v in ranked["value"]],
         }
     )
-    middles = ranked.drop_duplicates("direction")
-    lines = pd.DataFrame(
-        {
-            "value": middles["middle"] * unit.factor,
-            "words": [f"median, {way(d)}" for d in middles["direction"]],
-        }
-    )
+    limit = float(dots["value"].max()) * 1.15 or 1.0
     return Figure(
         id=name,
         title=title,
@@ -99,7 +94,7 @@ def each_port(campaign: Campaign) -> Figure:
             "Median of a port's usual use over its runs, in order of use. ▲ out, ▼ in. "
             + speed_words(campaign, known)
         ),
-        chart=ports(dots, lines, unit.unit, limit=float(dots["value"].max()) * 1.15 or 1.0),
+        chart=ports(dots, _middles(ranked, unit, limit), unit.unit, limit),
         table=table,
         alt=f"{title}. One dot per port and direction.",
         source=evidence(campaign, known),
@@ -132,14 +127,32 @@ def _port_name(port: dict[Any, Any]) -> str:
     return f"{owner} {port['interface']}"
 
 
+def _middles(ranked: pd.DataFrame, unit: Scale, limit: float) -> pd.DataFrame:
+    """The median of each direction with its words; one for both where they cannot be told apart."""
+    middles = {
+        way(str(d)): float(v) * unit.factor
+        for d, v in ranked.drop_duplicates("direction")[["direction", "middle"]].itertuples(
+            index=False, name=None
+        )
+    }
+    if max(middles.values()) - min(middles.values()) < _CLOSE * limit:
+        middles = {words.listed(middles): max(middles.values())}
+    return pd.DataFrame([{"value": v, "words": f"median, {w}"} for w, v in middles.items()])
+
+
 def _port_title(ranked: pd.DataFrame, apart: pd.DataFrame) -> str:
     n_ports = words.count(ranked["physical"].nunique(), "port")
     if len(apart):
-        names = [
-            f"{r['interface']} ({words.deviation(r['deviation'])} {way(r['direction'])})"
-            for r in apart.to_dict("records")
-        ]
-        return f"{words.listed(names, most=3)} of {n_ports} stand apart from the median"
+        ways = {
+            str(who): ", ".join(
+                f"{way(r['direction'])} {words.deviation(r['deviation'])}"
+                for r in group.to_dict("records")
+            )
+            for who, group in apart.groupby("name", sort=True)
+        }
+        told = words.listed([f"{who} ({text})" for who, text in ways.items()], most=3)
+        verb = words.plural(len(ways), "stands", "stand")
+        return f"{told} {verb} apart from the median of {n_ports}"
     worst = ranked["deviation"].abs().max()
     if pd.isna(worst):
         return f"{n_ports} usually carry nothing"

@@ -319,8 +319,11 @@ def _balance_title(ratios: list[float]) -> str:
     if not ratios:
         return "Nothing came in while the runs went on"
     far = max(ratios, key=lambda r: abs(np.log(r)) if r > 0 else np.inf)
+    if abs(far - 1) < 1e-9:
+        return "Exactly as much went out as came in"
     if abs(far - 1) < 0.01:
-        return f"As much went out as came in, to {words.percent(max(abs(far - 1), 0.0001))}"
-    low, high = words.factor(min(ratios), 3), words.factor(max(ratios), 3)
-    between = low if low == high else f"{low} to {high}"
-    return f"Out of the ports went {between} of what came in"
+        return f"As much went out as came in, to {words.percent(abs(far - 1))}"
+    low, high = min(ratios), max(ratios)
+    if words.number(low) == words.number(high):
+        return f"{words.capital(words.times(high, 3))} as much went out of the ports as came in"
+    return f"{words.span(ratios)} times as much went out of the ports as came in"

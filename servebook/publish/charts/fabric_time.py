@@ -77,6 +77,7 @@ def _panel(
     )
     y = alt.Y(
         "mid:Q",
+        stack=None,  # stacked areas would be drawn on through a gap
         title=panel.y_title,
         scale=alt.Scale(domain=[-limit * panel.down, limit * panel.up], nice=False),
         axis=alt.Axis(
@@ -103,7 +104,7 @@ def _panel(
             tooltip=[alt.Tooltip("words:N", title="run")],
         ),
         alt.Chart(breaks)
-        .mark_rect(color=theme.CONTEXT, opacity=0.35)
+        .mark_rect(color="#ffffff", opacity=0.85, stroke=theme.CONTEXT, strokeDash=[3, 2])
         .encode(x=x, x2="x2:Q", tooltip=[alt.Tooltip("words:N", title=" ")]),
         alt.Chart(points)
         .mark_area(interpolate="step-after", color=theme.CONTEXT, opacity=0.35)
@@ -120,7 +121,7 @@ def _panel(
             alt.Chart(labels)
             .mark_text(baseline="top", dy=3, color=theme.INK)
             .encode(x=x, y=alt.value(0), text="words:N"),
-            alt.Chart(breaks[breaks["what"] == "reset"])
+            alt.Chart(breaks)
             .mark_text(baseline="bottom", dy=-3, align="left", color=theme.INK)
             .encode(x=x, y=alt.value(_TALL), text="what:N"),
         ]

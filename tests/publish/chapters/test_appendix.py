@@ -1,0 +1,130 @@
+"""The appendix on the shipped campaign, and on one with next to nothing in it."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from wires import campaign, runs
+
+from servebook.measure.metrics import METRICS
+from servebook.measure.runs import run_metrics
+from servebook.publish.chapters import appendix
+from servebook.publish.display import payload
+from servebook.publish.output import Figure
+from servebook.read.campaign import load
+
+LOOPBACK = Path(__file__).parents[3] / "data" / "loopback"
+
+CELLS = [
+    lambda book: appendix.rates(book, "mixed"),
+    lambda book: appendix.latencies(book, "prefill"),
+    lambda book: appendix.rates(book, "other"),
+    appendix.clients,
+    appendix.command,
+    appendix.definitions,
+    appendix.findings,
+    appendix.inputs,
+    appendix.notes,
+    appendix.settings,
+    appendix.versions,
+]
+
+
+@pytest.fixture(scope="module")
+def loopback():
+    return load(LOOPBACK)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_nothing_of_the_machine_is_shown(loopback, cell):
+    _, fields = payload(cell(loopback))
+    text = str(fields)
+    assert str(LOOPBACK.parents[1]) not in text
+    assert str(Path.home()) not in text
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_campaign_with_next_to_nothing(tmp_path, cell):
+    bare = campaign(tmp_path, runs(("r", "one", "mixed", 0, 9)), manifest="")
+    payload(cell(bare))
+
+
+@pytest.mark.parametrize("workload", ["prefill", "decode", "mixed"])
+def test_all_runs_and_values_are_listed(loopback, workload):
+    metrics = run_metrics(loopback.tables).set_index("run_id")
+    wanted = metrics[metrics["workload"] == workload]
+    for figure, name in (
+        (appendix.rates(loopback, workload), "output_throughput_tok_s"),
+        (appendix.latencies(loopback, workload), "ttft_p99_ms"),
+    ):
+        assert set(figure.table["Run"]) == set(wanted.index)
+        metric = METRICS[name]
+        shown = figure.table.set_index("Run")[f"{metric.label} ({metric.unit})"]
+        assert shown.to_dict() == wanted[name].to_dict()
+
+
+def test_what_is_undefined_everywhere_is_named_not_zero(loopback):
+    got = appendix.latencies(loopback, "prefill")
+    assert not any("TPOT" in column for column in got.table)
+    assert "TPOT mean" in got.notes[0]
+
+
+def test_clients_agree_where_they_share_a_definition(loopback):
+    got = appendix.clients(loopback)
+    assert {"AIPerf", "vLLM bench serve"} == set(got.table["Client"])
+    one = got.table["Runs with one definition"] > 0
+    assert (got.table.loc[one, "Largest deviation (%)"].abs() <= 0.1).all()
+    other = got.table["Runs that differ by definition"] > 0
+    assert (got.table.loc[other, "Why they differ"] != "").all()
+    close, total = got.title.split(" values ")[0].split(" of ")
+    assert close == total
+
+
+def test_every_metric_has_its_definition(loopback):
+    table = appendix.definitions(loopback).table
+    assert table["Name"].tolist() == list(METRICS)
+    assert (table["Definition"] != "").all()
+
+
+def test_inputs_are_named_by_their_hash(loopback):
+    table = appendix.inputs(loopback).table.set_index("File")
+    manifest = (LOOPBACK / "campaign.yaml").read_bytes()
+    assert table.loc["campaign.yaml", "SHA-256"] == hashlib.sha256(manifest).hexdigest()
+    assert table.loc["campaign.yaml", "Bytes"] == len(manifest)
+    assert (table["SHA-256"].str.len() == 64).all()
+
+
+def test_the_command_names_the_campaign_only(loopback):
+    assert appendix.command(loopback).paragraphs[0].endswith("make report CAMPAIGN=data/loopback")
+
+
+def test_settings_name_what_is_not_stated(loopback):
+    got = appendix.settings(loopback)
+    assert got.table["Setting"].tolist()[0] == "engine"
+    assert any("hbm_gb" in note for note in got.notes)
+    chunked = got.table.set_index("Setting").loc["chunked_prefill"].tolist()
+    assert "on" in chunked
+    assert "off" in chunked
+
+
+def test_notes_of_the_dumps_and_of_the_manifest(loopback):
+    table = appendix.notes(loopback).table
+    assert set(table["Said by"]) == {"the dump", "the manifest"}
+    assert table["Note"].is_unique
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        (["a of 3 s", "a of 4.5 s"], "a of 3 s (and 1 alike)"),
+        (["b", "a"], "a; b"),
+        ([], ""),
+    ],
+)
+def test_reasons_that_differ_in_numbers_only_are_told_once(reasons, expected):
+    assert appendix._reasons(reasons) == expected
+
+
+def test_figures_have_ids_of_their_own(loopback):
+    figures = [f for f in (cell(loopback) for cell in CELLS) if isinstance(f, Figure)]
+    assert len({f.id for f in figures}) == len(figures)
