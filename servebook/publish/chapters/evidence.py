@@ -95,7 +95,8 @@ def condition_words(rows: pd.DataFrame) -> str:
     pairs = rows[["isl", "osl"]].drop_duplicates().sort_values(["isl", "osl"])
     lengths = [words.lengths(a, b) for a, b in pairs.itertuples(index=False)]
     text = f"Tokens {words.listed(lengths, most=4)}."
-    return f"{text} Client: {words.listed(sorted(set(rows['client'])))}."
+    clients = sorted(set(rows["client"]))
+    return f"{text} {words.plural(len(clients), 'Client')}: {words.listed(clients)}."
 
 
 def evidence(campaign: Campaign, rows: pd.DataFrame) -> str:

@@ -29,7 +29,7 @@ __all__ = [
     "twin",
 ]
 
-_SHORTEST = 0.01
+_SHORTEST = 0.05
 _DEPENDENT = (
     "Gaps are not independent: those of one request share it, and all running requests share each "
     "engine step. The number of requests bounds what a tail rests on."

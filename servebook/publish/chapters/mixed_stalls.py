@@ -231,7 +231,7 @@ def stall_frequency(campaign: Campaign) -> Figure:
     points = pd.DataFrame(
         {
             "series": rows["series"],
-            "label": rows["name"],
+            "label": rows["label"],
             "concurrency": rows["concurrency"].astype(float),
             "share": rows["frequency"],
             "low": rows["frequency_low"],
@@ -253,8 +253,8 @@ def stall_frequency(campaign: Campaign) -> Figure:
         id="mixed-stall-frequency",
         title=title,
         subtitle=(
-            f"Colour: configuration ({words.listed(dict.fromkeys(rows['name']), most=4)}). Beside "
-            f"each point its p99. {words.capital(common.interval(rows['n_runs']))}."
+            f"{condition_words(rows)} Beside each point its p99. "
+            f"{words.capital(common.interval(rows['n_runs']))}."
         ),
         chart=against_one_percent(points, "gaps that are stalls (log)", expected=expected),
         table=_stall_table(found.rows),

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import (
     LINE_PX,
     counts_axis,
@@ -30,8 +31,8 @@ def against_one_percent(
     """Frequencies over concurrency, log-log, above and below the 1 % line.
 
     Args:
-        points: series, label, concurrency, share (above 0), low, high (NaN where no repeats),
-            text (words beside the point), colour, ink, shape.
+        points: series, label (name, may hold line breaks), concurrency, share (above 0), low, high
+            (NaN where no repeats), text (words beside the point), colour, ink, shape.
         y_title: title of the share axis.
         expected: series, concurrency, share: what a formula expects, as a dashed grey line.
         height: of the picture in px.
@@ -65,8 +66,8 @@ def against_one_percent(
         line.mark_rect(color="#f1f1f1").encode(y=y, y2="bottom:Q"),
         line.mark_rule(color=theme.INK, strokeWidth=1).encode(y=y),
         line.mark_text(
-            align="right", baseline="top", dx=-6, dy=6, color=theme.MUTED, fontStyle="italic"
-        ).encode(x=alt.value("width"), y=y, text="text:N"),
+            align="right", baseline="bottom", dx=-6, dy=-5, color=theme.MUTED, fontStyle="italic"
+        ).encode(x=alt.value("width"), y=alt.Y("bottom:Q"), text="text:N"),
     ]
     if expected is not None and len(expected):
         layers.append(
@@ -88,12 +89,15 @@ def against_one_percent(
             .mark_rule(strokeWidth=7, opacity=0.35)
             .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
         )
-    texts = list(points["text"])
+    # At the right edge the words of a point would run into the name of its series: they join it.
+    at_edge = points["concurrency"] == points["concurrency"].max()
+    texts = list(points["text"].where(~at_edge, ""))
     # Beside and a little below the point, where a rising line does not run.
     placed = points.assign(
+        text=texts,
         label_y=label_positions(
             [max(s / 1.12, y_range[0]) for s in points["share"]], texts, y_range, height - 50
-        )
+        ),
     )
     layers += [
         base.mark_point(size=90).encode(
@@ -114,4 +118,8 @@ def against_one_percent(
             color=alt.Color("ink:N", scale=None),
         ),
     ]
+    ends = points.sort_values("concurrency", kind="stable").drop_duplicates("series", keep="last")
+    names = ends["label"] + ("\n" + ends["text"]).where(ends.index.isin(points.index[at_edge]), "")
+    ends = ends.assign(label=names)
+    layers += end_column(ends, x, y, "share", x_range[1], y_range, height)
     return theme.finish(alt.layer(*layers), height=height)

@@ -52,10 +52,10 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
             values=[1, 1.25, 1.5, 1.75, 2], labelExpr="'×' + format(datum.value, '.2~f')"
         ),
     )
-    bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0, "text": "falls"}]))
+    bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0, "text": "less than before"}]))
     lines = pd.DataFrame(
         [
-            {"y": 1.0, "text": "nothing gained (plateau)"},
+            {"y": 1.0, "text": ""},
             {"y": 2.0, "text": "load doubled, throughput doubled"},
         ]
     )
@@ -66,6 +66,14 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     return theme.finish(
         alt.layer(
             bands.mark_rect(color="#f3f3f3").encode(y=alt.Y("y:Q", scale=y_scale), y2="y2:Q"),
+            bands.mark_text(
+                align="right",
+                baseline="bottom",
+                dx=-6,
+                dy=-5,
+                color=theme.MUTED,
+                fontStyle="italic",
+            ).encode(x=alt.value("width"), y=alt.Y("y:Q", scale=y_scale), text="text:N"),
             rules.mark_rule(color=theme.CONTEXT),
             rules.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=theme.MUTED).encode(
                 x=alt.value(0), text="text:N"

@@ -8,10 +8,9 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import (
-    LINE_PX,
     counts_axis,
-    label_positions,
     log_range,
     log_scale,
     log_ticks,
@@ -117,28 +116,7 @@ def over_concurrency(
             .encode(x=x, y=y, text="text:N")
         )
     ends = points.drop_duplicates("series", keep="last")
-    ends = ends.assign(
-        label_y=label_positions(list(ends["value"]), list(ends["label"]), y_range, height - 50),
-        edge=x_range[1],
-    )
-    # One column of labels at the right; a thin line leads to those of series that end earlier.
-    early = ends[ends["concurrency"] < points["concurrency"].max()]
-    if len(early):
-        layers.append(
-            alt.Chart(early)
-            .mark_rule(strokeWidth=0.8, color=theme.CONTEXT)
-            .encode(x=x, y=y, x2="edge:Q", y2="label_y:Q")
-        )
-    layers.append(
-        alt.Chart(ends)
-        .mark_text(align="left", dx=6, baseline="middle", fontSize=theme.SMALL, lineHeight=LINE_PX)
-        .encode(
-            x=alt.X("edge:Q"),
-            y=alt.Y("label_y:Q"),
-            text="label:N",
-            color=alt.Color("ink:N", scale=None),
-        )
-    )
+    layers += end_column(ends, x, y, "value", x_range[1], y_range, height)
     return theme.finish(alt.layer(*layers), height=height)
 
 
@@ -160,7 +138,8 @@ def _limits(limits: pd.DataFrame, x: alt.X, y_range: tuple[float, float]) -> lis
         base.mark_rule(strokeDash=[1, 0], color=theme.CONTEXT, strokeWidth=1).encode(
             x=x, y=alt.Y("bottom:Q"), y2="top:Q"
         ),
+        # Upright along the rule, so that the words of two limits never meet.
         base.mark_text(
-            align="right", dx=-4, dy=6, baseline="top", color=theme.MUTED, fontSize=theme.SMALL
+            angle=270, align="right", baseline="bottom", dx=-4, dy=-3, color=theme.MUTED
         ).encode(x=x, y=alt.Y("top:Q"), text="text:N"),
     ]

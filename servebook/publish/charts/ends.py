@@ -1,0 +1,54 @@
+"""Names of lines in a column at the right, in place of a legend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+from servebook.publish.charts.layout import LINE_PX, Range, label_positions
+
+__all__ = ["end_column"]
+
+
+def end_column(
+    ends: pd.DataFrame, x: alt.X, y: alt.Y, value: str, edge: float, y_range: Range, height: int
+) -> list[Any]:
+    """Layers: each row's label at the right edge, a thin line from where its series ends.
+
+    Args:
+        ends: one row per series with concurrency (where it ends), the column ``value`` (its height
+            there), label (may hold line breaks), ink.
+        x: the x encoding of the chart.
+        y: the y encoding of the chart, whose field is ``value``.
+        value: name of the column of heights.
+        edge: right end of the x axis.
+        y_range: range of the log y axis.
+        height: of the picture in px.
+
+    """
+    placed = ends.assign(
+        label_y=label_positions(list(ends[value]), list(ends["label"]), y_range, height - 50),
+        edge=edge,
+    )
+    layers: list[Any] = []
+    early = placed[placed["concurrency"] < placed["concurrency"].max()]
+    if len(early):
+        layers.append(
+            alt.Chart(early)
+            .mark_rule(strokeWidth=0.8, color=theme.CONTEXT)
+            .encode(x=x, y=y, x2="edge:Q", y2="label_y:Q")
+        )
+    layers.append(
+        alt.Chart(placed)
+        .mark_text(align="left", dx=6, baseline="middle", fontSize=theme.SMALL, lineHeight=LINE_PX)
+        .encode(
+            x=alt.X("edge:Q"),
+            y=alt.Y("label_y:Q"),
+            text="label:N",
+            color=alt.Color("ink:N", scale=None),
+        )
+    )
+    return layers
