@@ -8,6 +8,17 @@
   const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
   const live = new Map();
 
+  // The page keeps rows without their keys, and the look that charts share once.
+  const look = JSON.parse(document.getElementById("look").textContent);
+  function unpacked(spec) {
+    if (spec.look === "shared") spec.config = look;
+    delete spec.look;
+    for (const [name, data] of Object.entries(spec.datasets || {})) {
+      spec.datasets[name] = data.rows.map((row) => Object.fromEntries(row.map((value, i) => [data.fields[i], value])));
+    }
+    return spec;
+  }
+
   const parts = (spec) => spec.layer || spec.hconcat || spec.vconcat || spec.concat || (spec.spec ? [spec.spec] : []);
 
   // How many pixels the views of a specification take from left to right.
@@ -52,7 +63,7 @@
   };
 
   async function draw(plot) {
-    const spec = JSON.parse(document.getElementById(plot.dataset.spec).textContent);
+    const spec = unpacked(JSON.parse(document.getElementById(plot.dataset.spec).textContent));
     const room = plot.clientWidth;
     const box = document.createElement("div");
     box.className = "live waiting";

@@ -28,11 +28,12 @@ from servebook.publish.about import About
 from servebook.publish.collect import Content
 from servebook.publish.csp import policy
 from servebook.publish.display import KINDS
+from servebook.publish.pack import pack, shared_config
 from servebook.publish.tabular import ABSENT
 
 __all__ = ["MOST_ROWS", "json_block", "markdown", "render"]
 
-MOST_ROWS = 200
+MOST_ROWS = 100
 
 
 class _Renderer(IPythonRenderer):
@@ -105,10 +106,6 @@ def _asset(template: Path, name: str) -> str:
     return (template / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _page_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    return {**spec, "background": "transparent"}
-
-
 def render(content: Content, about: About, bundle: str, template: Path) -> str:
     """The whole page as one HTML text.
 
@@ -116,11 +113,12 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
     arguments, same text.
     """
     scripts = [bundle, _asset(template, "page.js")]
+    look = shared_config(figure.spec for figure in content.figures if figure.spec)
     figures = {
         figure.id: {
             **figure.fields,
             "svg": Markup(figure.svg),
-            "spec": _page_spec(figure.spec) if figure.spec else None,
+            "spec": pack(figure.spec, look) if figure.spec else None,
             "chapter": figure.chapter,
         }
         for figure in content.figures
@@ -132,6 +130,7 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "csp": policy(scripts),
         "figures": figures,
         "kinds": KINDS,
+        "look": look,
         "most_rows": MOST_ROWS,
         "scripts": [Markup(script) for script in scripts],
         "style": Markup(_asset(template, "page.css")),

@@ -62,9 +62,11 @@ def _kind(values: list[Any]) -> Kind:
     return "text"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, kind: Kind) -> str:
     if value is None or value == "":
         return ABSENT
+    if kind == "time":
+        return str(value).replace("T", " ").replace("+00:00", " UTC")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -87,11 +89,13 @@ def table(frame: pd.DataFrame) -> Table:
         raise ValueError(f"a table's columns must differ; twice there: {', '.join(twice)}")
     values = [[plain(value) for value in frame.iloc[:, i].tolist()] for i in range(len(columns))]
     times = [pd.api.types.is_datetime64_any_dtype(dtype) for dtype in frame.dtypes]
-    kinds = ["time" if is_time else _kind(v) for v, is_time in zip(values, times, strict=True)]
+    kinds: list[Kind] = [
+        "time" if is_time else _kind(v) for v, is_time in zip(values, times, strict=True)
+    ]
     rows = [list(row) for row in zip(*values, strict=True)]
     return {
         "columns": columns,
         "kinds": kinds,
         "rows": rows,
-        "text": [[_text(value) for value in row] for row in rows],
+        "text": [[_text(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in rows],
     }

@@ -39,7 +39,7 @@ def test_a_sound_page_has_no_problems() -> None:
         ('<video poster="x"></video>', "<video poster> points outside"),
         ('<button formaction="x">x</button>', "<button formaction> points outside"),
         ('<svg><use xlink:href="x.svg#a"/></svg>', "<use xlink:href> points outside"),
-        ('<p style="background: URL( \'http://example.org\' )">x</p>', "<p style> loads"),
+        ("<p style=\"background: URL( 'http://example.org' )\">x</p>", "<p style> loads"),
         ('<svg><path fill="url(https://example.org#a)"/></svg>', "<path fill> loads"),
         ("<style>@import 'x.css';</style>", "a style loads something"),
         ("<style>p { background: url(x.png) }</style>", "a style loads something"),
@@ -65,7 +65,8 @@ def test_a_problem_is_named(body: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "csp", ["default-src *", f"default-src 'none'; script-src 'unsafe-inline' {script_hash(SCRIPT)}"]
+    "csp",
+    ["default-src *", f"default-src 'none'; script-src 'unsafe-inline' {script_hash(SCRIPT)}"],
 )
 def test_a_weak_policy_is_a_problem(csp: str) -> None:
     assert "the content security policy is not strict" in problems(page(csp=csp))

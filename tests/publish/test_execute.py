@@ -27,8 +27,7 @@ def failure(name: str, **parameters: Any) -> str:
         ("warning", "notebook warning.ipynb, cell 3 (import warnings): it wrote to stderr: "),
         (
             "refused",
-            "notebook refused.ipynb, cell 3 (from servebook.errors import DumpError): a.jsonl:3: "
-            "expected one JSON object a line, found a torn line; copy it again",
+            "notebook refused.ipynb, cell 3 (from servebook.errors import DumpError): a.jsonl:3: ",
         ),
     ],
 )
@@ -63,5 +62,5 @@ def test_defaults_are_the_plain_values_of_the_cell() -> None:
 def test_a_broken_file_is_no_notebook(tmp_path: Path) -> None:
     path = tmp_path / "torn.ipynb"
     path.write_text('{"cells": [')
-    with pytest.raises(BuildError, match="torn.ipynb: it is not a notebook"):
+    with pytest.raises(BuildError, match=r"torn\.ipynb: it is not a notebook"):
         run(path, {})

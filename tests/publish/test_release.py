@@ -39,9 +39,14 @@ def test_a_page_replaces_the_last_one(
 def test_a_failure_leaves_the_last_page_and_nothing_else(tmp_path: Path) -> None:
     publish_text(tmp_path, "good")
     before = state(tmp_path)
-    with pytest.raises(RuntimeError), staging(tmp_path, "c") as folder:
-        (folder / "c.html").write_text("half")
-        raise RuntimeError
+
+    def fail_halfway() -> None:
+        with staging(tmp_path, "c") as folder:
+            (folder / "c.html").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
     assert state(tmp_path) == before
     assert (tmp_path / "c.html").read_text() == "good"
 

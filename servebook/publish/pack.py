@@ -1,0 +1,46 @@
+"""Specifications made small for the page: rows without their keys, the shared look once.
+
+Vega-Lite repeats every field's name in every row, and Altair the whole theme in every chart.
+``report/template/page.js`` undoes both before it draws.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from servebook.publish.spec import Spec
+
+__all__ = ["pack", "packed_rows", "shared_config"]
+
+
+def packed_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows as ``{"fields", "rows"}``; a field that a row lacks is null there.
+
+    >>> packed_rows([{"a": 1, "b": 2}, {"a": 3}])
+    {'fields': ['a', 'b'], 'rows': [[1, 2], [3, None]]}
+    """
+    fields = list(dict.fromkeys(name for row in rows for name in row))
+    return {"fields": fields, "rows": [[row.get(name) for name in fields] for row in rows]}
+
+
+def shared_config(specs: Iterable[Spec]) -> dict[str, Any]:
+    """The configuration that most charts have, the first of them where several are equal."""
+    texts = [json.dumps(spec["config"]) for spec in specs if "config" in spec]
+    return dict(json.loads(Counter(texts).most_common(1)[0][0])) if texts else {}
+
+
+def pack(spec: Spec, shared: dict[str, Any]) -> Spec:
+    """The specification as it stands in the page: transparent, its rows packed.
+
+    Where its configuration is the shared one it is left out, and ``look`` says so.
+    """
+    small = {**spec, "background": "transparent"}
+    if spec.get("config") == shared:
+        del small["config"]
+        small["look"] = "shared"
+    if "datasets" in spec:
+        small["datasets"] = {name: packed_rows(rows) for name, rows in spec["datasets"].items()}
+    return small

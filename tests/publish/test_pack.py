@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from servebook.publish.pack import pack, packed_rows, shared_config
+
+LOOK = {"font": "Liberation Sans"}
+
+
+def test_a_row_that_lacks_a_field_has_null_there() -> None:
+    rows = [{"a": 1}, {"b": "x", "a": 2}]
+    assert packed_rows(rows) == {"fields": ["a", "b"], "rows": [[1, None], [2, "x"]]}
+    assert packed_rows([]) == {"fields": [], "rows": []}
+
+
+def test_the_most_frequent_look_is_shared() -> None:
+    assert shared_config([{"config": {"a": 1}}, {"config": LOOK}, {}, {"config": LOOK}]) == LOOK
+    assert shared_config([{}]) == {}
+
+
+def test_another_look_stays_with_its_chart() -> None:
+    assert pack({"config": LOOK, "mark": "bar"}, LOOK) == {
+        "mark": "bar",
+        "background": "transparent",
+        "look": "shared",
+    }
+    assert pack({"config": {"a": 1}}, LOOK)["config"] == {"a": 1}
+
+
+def test_packing_leaves_the_specification_as_it_was() -> None:
+    spec = {"datasets": {"d": [{"a": 1}]}, "config": LOOK}
+    pack(spec, LOOK)
+    assert spec == {"datasets": {"d": [{"a": 1}]}, "config": LOOK}

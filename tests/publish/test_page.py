@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from servebook.errors import BuildError
+from servebook.publish.collect import MOST_VERDICTS, chapter, collect
+from servebook.publish.display import KINDS
+from servebook.publish.page import json_block, markdown
+
+
+def shown(kind: str, **fields: object) -> object:
+    return new_output("execute_result", data={KINDS[kind]: fields, "text/plain": "x"})
+
+
+def verdict(name: str, rank: int, figure: str = "") -> object:
+    return shown("statement", id=name, verdict=True, rank=rank, figure=figure)
+
+
+def notebook(*outputs: object, source: str = "topic.call(book)") -> object:
+    return new_notebook(
+        cells=[
+            new_markdown_cell("# The *topic*\n\nA question?"),
+            new_code_cell(
+                'campaign = "../data/loopback"\nlevels = 3', metadata={"tags": ["parameters"]}
+            ),
+            new_code_cell('campaign = "/home/x/c"', metadata={"tags": ["injected-parameters"]}),
+            new_code_cell(source, outputs=list(outputs)),
+        ]
+    )
+
+
+PATH = SimpleNamespace(name="03-topic.ipynb", stem="03-topic")
+
+
+def test_a_chapter_shows_the_campaign_in_readable_spelling() -> None:
+    one = chapter(notebook(verdict("a", 1)), PATH, "../data/mine")  # type: ignore[arg-type]
+    assert (one.slug, one.title) == ("03-topic", "The topic")
+    assert [cell.id for cell in one.cells] == ["03-topic-1", "03-topic-2"]
+    assert one.cells[1].source == 'campaign = "../data/mine"\nlevels = 3\n\ntopic.call(book)'
+    assert one.cells[0].metadata.servebook.first
+    assert one.cells[1].metadata.servebook.last
+
+
+def test_a_notebook_without_title_is_no_chapter() -> None:
+    nb = new_notebook(cells=[new_markdown_cell("## Second level")])
+    with pytest.raises(BuildError, match="it has no heading"):
+        chapter(nb, PATH, "c")  # type: ignore[arg-type]
+
+
+def test_verdicts_are_ordered_and_at_most_seven() -> None:
+    outputs = [verdict(f"v{i}", 9 - i) for i in range(9)]
+    content = collect([chapter(notebook(*outputs), PATH, "c")])  # type: ignore[arg-type]
+    assert [one["id"] for one in content.verdicts] == [f"v{i}" for i in range(8, 1, -1)]
+    assert len(content.verdicts) == MOST_VERDICTS
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ([verdict("a", 1), verdict("a", 2)], "the id 'a' is used twice"),
+        ([verdict("a", 1, figure="b")], "names the figure 'b', which no notebook shows"),
+        ([verdict("A b", 1)], "the id 'A b' is not a slug"),
+    ],
+)
+def test_ids_must_be_sound(outputs: list[object], message: str) -> None:
+    with pytest.raises(BuildError, match=message):
+        collect([chapter(notebook(*outputs), PATH, "c")])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("# Title", ""),
+        ("## What *it* says", '<h3 id="t-what-it-says">What <em>it</em> says</h3>\n'),
+        ("<script>x</script>", "<p>&lt;script&gt;x&lt;/script&gt;</p>"),
+        ("a <b>b</b>", "<p>a &lt;b&gt;b&lt;/b&gt;</p>\n"),
+        ("[see](https://example.org/a)", "<p>see (https://example.org/a)</p>\n"),
+        ("[see](#figure-a)", '<p><a href="#figure-a">see</a></p>\n'),
+        ("![alt](x.png)", "<p>alt</p>\n"),
+    ],
+)
+def test_markdown_holds_no_html_and_no_address(source: str, html: str) -> None:
+    assert markdown(source, "t").strip() == html.strip()
+
+
+def test_json_cannot_end_its_script() -> None:
+    text = json_block({"a": "</script><!-- & \u2028"})
+    assert text == '{"a":"\\u003c/script\\u003e\\u003c!-- \\u0026 \\u2028"}'
