@@ -37,6 +37,11 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--force", action="store_true", help="replace an existing campaign.yaml")
     init.set_defaults(run=_init)
 
+    ledger = commands.add_parser("ledger", help="check a campaign against its printed figures")
+    ledger.add_argument("campaign", type=Path)
+    ledger.add_argument("--json", action="store_true", help="print JSON")
+    ledger.set_defaults(run=_ledger)
+
     build = commands.add_parser("build", help="build the page of each campaign")
     build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
@@ -66,6 +71,17 @@ def _init(args: argparse.Namespace) -> int:
 
     print(draft(args.directory, force=args.force))
     return 0
+
+
+def _ledger(args: argparse.Namespace) -> int:
+    from servebook.explain.ledger import as_json, ledger, render
+    from servebook.explain.ledger_rows import read_published
+    from servebook.read.campaign import load
+
+    read_published(args.campaign)  # a wrong row is told before the dumps are read
+    entries = ledger(load(args.campaign))
+    print(json.dumps(as_json(entries), indent=2) if args.json else render(entries))
+    return 0 if all(entry.verdict == "ok" for entry in entries) else 1
 
 
 def _build(args: argparse.Namespace) -> int:

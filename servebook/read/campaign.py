@@ -48,6 +48,7 @@ _OWN = (
     "README.md",
     "SHA256SUMS",
     "published.csv",
+    "contradictions.csv",
     "recipes.csv",
     "reconstruction.yaml",
 )
