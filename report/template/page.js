@@ -8,13 +8,19 @@
   const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
   const live = new Map();
 
-  // The page keeps rows without their keys, and the look that charts share once.
+  // The page keeps rows as columns, and the look that charts share once.
   const look = JSON.parse(document.getElementById("look").textContent);
   function unpacked(spec) {
     if (spec.look === "shared") spec.config = look;
     delete spec.look;
     for (const [name, data] of Object.entries(spec.datasets || {})) {
-      spec.datasets[name] = data.rows.map((row) => Object.fromEntries(row.map((value, i) => [data.fields[i], value])));
+      const rows = Array.from({ length: data.n }, () => ({}));
+      for (const [field, column] of Object.entries(data.columns)) {
+        rows.forEach((row, i) => {
+          row[field] = column.values ? column.values[i] : column.words ? column.words[column.at[i]] : column.same;
+        });
+      }
+      spec.datasets[name] = rows;
     }
     return spec;
   }

@@ -16,14 +16,31 @@ from servebook.publish.spec import Spec
 __all__ = ["pack", "packed_rows", "shared_config"]
 
 
-def packed_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rows as ``{"fields", "rows"}``; a field that a row lacks is null there.
+MOST_WORDS = 100
 
-    >>> packed_rows([{"a": 1, "b": 2}, {"a": 3}])
-    {'fields': ['a', 'b'], 'rows': [[1, 2], [3, None]]}
+
+def _column(values: list[Any]) -> dict[str, Any]:
+    texts = [json.dumps(value) for value in values]
+    words = list(dict.fromkeys(texts))
+    if len(words) == 1:
+        return {"same": values[0]}
+    if len(words) <= MOST_WORDS and sum(map(len, words)) + 3 * len(texts) < sum(map(len, texts)):
+        place = {word: i for i, word in enumerate(words)}
+        return {"words": [json.loads(w) for w in words], "at": [place[text] for text in texts]}
+    return {"values": values}
+
+
+def packed_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows as columns: ``{"n", "columns": {field: {"values"} | {"same"} | {"words", "at"}}}``.
+
+    A field that a row lacks is null there.
+
+    >>> packed_rows([{"a": 1, "b": 2}, {"a": 3, "b": 2}])
+    {'n': 2, 'columns': {'a': {'values': [1, 3]}, 'b': {'same': 2}}}
     """
-    fields = list(dict.fromkeys(name for row in rows for name in row))
-    return {"fields": fields, "rows": [[row.get(name) for name in fields] for row in rows]}
+    fields = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: _column([row.get(name) for row in rows]) for name in fields}
+    return {"n": len(rows), "columns": columns}
 
 
 def shared_config(specs: Iterable[Spec]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ Own code: scour and svgo minify further but do not prefix ids across documents.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from lxml import etree
 
@@ -24,13 +25,56 @@ TAGS = {
 DROPPED = {"class", "role", "pointer-events", "cursor", "version", "stroke-miterlimit"}
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?|-?\d+e-?\d+")
 URL = re.compile(r"url\(#([^)]+)\)")
-NUMERIC = {"d", "transform", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "cx", "cy", "r"}
+NUMERIC = {"transform", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "cx", "cy", "r"}
+POLYLINE = re.compile(r"(M-?[\d.]+,-?[\d.]+(L-?[\d.]+,-?[\d.]+)*Z?)+")
 EMPTY_PATH = re.compile(r"^(M0,0h0v0h0Z)?$")
 
 
 def _short(match: re.Match[str]) -> str:
     text = f"{float(match.group()):.1f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
+
+
+def _tenths(value: int) -> str:
+    sign, size = ("-" if value < 0 else ""), abs(value)
+    text = f"{size // 10}" if size % 10 == 0 else f"{size // 10 or ''}.{size % 10}"
+    return sign + text
+
+
+def _subpath(points: list[tuple[int, int]]) -> str:
+    """One open polyline in relative steps; points that draw nothing are left out."""
+    steps: list[tuple[int, int]] = []
+    for (x0, y0), (x1, y1) in pairwise(points):
+        dx, dy = x1 - x0, y1 - y0
+        if (dx, dy) == (0, 0):
+            continue
+        last = steps[-1] if steps else (0, 0)
+        if (dy == 0 == last[1] and dx * last[0] > 0) or (dx == 0 == last[0] and dy * last[1] > 0):
+            steps[-1] = (last[0] + dx, last[1] + dy)
+        else:
+            steps.append((dx, dy))
+    out = [f"M{_tenths(points[0][0])},{_tenths(points[0][1])}"]
+    for dx, dy in steps:
+        if dy == 0:
+            out.append(f"h{_tenths(dx)}")
+        elif dx == 0:
+            out.append(f"v{_tenths(dy)}")
+        else:
+            out.append(f"l{_tenths(dx)}{'' if dy < 0 else ','}{_tenths(dy)}")
+    return "".join(out) if steps else f"{out[0]}h0"
+
+
+def _path(d: str) -> str:
+    """The path rounded to tenths of a pixel; polylines, most of all steps, also in short form."""
+    if not POLYLINE.fullmatch(d):
+        return NUMBER.sub(_short, d)
+    parts = []
+    for part in d.removesuffix("Z").split("M")[1:]:
+        closed = part.endswith("Z")
+        pairs = [pair.split(",") for pair in part.removesuffix("Z").split("L")]
+        points = [(round(float(x) * 10), round(float(y) * 10)) for x, y in pairs]
+        parts.append(_subpath(points) + ("Z" if closed else ""))
+    return "".join(parts) + ("Z" if d.endswith("Z") else "")
 
 
 def _invisible(node: etree._Element) -> bool:
@@ -55,6 +99,8 @@ def _clean(node: etree._Element, prefix: str) -> None:
             node.set(name, prefix + value)
         elif "url(" in value:
             node.set(name, URL.sub(lambda match: f"url(#{prefix}{match.group(1)})", value))
+        elif local == "d":
+            node.set(name, _path(value))
         elif local in NUMERIC:
             node.set(name, NUMBER.sub(_short, value))
 

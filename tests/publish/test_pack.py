@@ -7,8 +7,19 @@ LOOK = {"font": "Liberation Sans"}
 
 def test_a_row_that_lacks_a_field_has_null_there() -> None:
     rows = [{"a": 1}, {"b": "x", "a": 2}]
-    assert packed_rows(rows) == {"fields": ["a", "b"], "rows": [[1, None], [2, "x"]]}
-    assert packed_rows([]) == {"fields": [], "rows": []}
+    columns = {"a": {"values": [1, 2]}, "b": {"values": [None, "x"]}}
+    assert packed_rows(rows) == {"n": 2, "columns": columns}
+    assert packed_rows([]) == {"n": 0, "columns": {}}
+
+
+def test_repeated_texts_stand_once() -> None:
+    names = ["a long name"] * 3 + ["another long name"] * 2
+    rows = [{"name": name, "same": True, "x": i} for i, name in enumerate(names)]
+    assert packed_rows(rows)["columns"] == {
+        "name": {"words": ["a long name", "another long name"], "at": [0, 0, 0, 1, 1]},
+        "same": {"same": True},
+        "x": {"values": [0, 1, 2, 3, 4]},
+    }
 
 
 def test_the_most_frequent_look_is_shared() -> None:

@@ -41,9 +41,24 @@ def test_only_drawing_survives(body: str, gone: str) -> None:
 
 
 def test_coordinates_lose_what_nobody_sees() -> None:
-    svg = drawn('<path d="M0.123456,10.04L-0.001,1e-7" transform="translate(3.14159,2)"/>')
-    assert 'd="M0.1,10L0,0"' in svg
+    svg = drawn('<path d="M1.23456,0A1e-7,2.5,0" transform="translate(3.14159,2)"/>')
+    assert 'd="M1.2,0A0,2.5,0"' in svg
     assert 'transform="translate(3.1,2)"' in svg
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("M0,65L1.6,65L1.6,65L3.2,65L3.2,55", "M0,65h3.2v-10"),
+        ("M0,0L1,0L0,0", "M0,0h1h-1"),
+        ("M0.04,10.04L-0.3,9L1.25,9.11", "M0,10l-.3-1l1.5,.1"),
+        ("M1,1L2,2ZM3,3L4,4", "M1,1l1,1ZM3,3l1,1"),
+        ("M1,1L2,2Z", "M1,1l1,1Z"),
+        ("M5,5", "M5,5h0"),
+    ],
+)
+def test_polylines_take_short_steps(path: str, short: str) -> None:
+    assert f'd="{short}"' in drawn(f'<path d="{path}"/>')
 
 
 def test_one_font_stands_once() -> None:
