@@ -31,7 +31,7 @@ from servebook.publish.display import KINDS
 from servebook.publish.pack import pack, shared_config
 from servebook.publish.tabular import ABSENT
 
-__all__ = ["MOST_ROWS", "json_block", "markdown", "render"]
+__all__ = ["MOST_ROWS", "headline", "json_block", "markdown", "render"]
 
 MOST_ROWS = 100
 
@@ -82,6 +82,20 @@ def json_block(value: Any) -> Markup:
     return Markup(text)
 
 
+def headline(value: float, unit: str) -> str:
+    """A statement's number in large type: a ratio as a factor, a fraction as percent.
+
+    >>> headline(5.32, "ratio"), headline(0.078, "fraction"), headline(41533.0, "tokens/s")
+    ('×5.32', '7.8 %', '41,533')
+    >>> headline(9.1e-8, "fraction"), headline(0.0, "fraction"), headline(2e-5, "s")
+    ('< 0.01 %', '0 %', '< 0.0001')
+    """
+    if unit == "fraction":
+        return "< 0.01 %" if 0 < abs(value) < 1e-4 else words.percent(value)
+    text = "< 0.0001" if 0 < abs(value) < 1e-4 else words.number(value)
+    return f"×{text}" if unit == "ratio" else text
+
+
 class _Exporter(TemplateExporter):
     file_extension = ".html"
     output_mimetype = "text/html"
@@ -95,6 +109,7 @@ class _Exporter(TemplateExporter):
             "prose": markdown,
             "code": code,
             "json_block": json_block,
+            "headline": headline,
             "number": words.number,
             "bytes_size": words.bytes_size,
             "count": words.count,
