@@ -103,6 +103,11 @@ def test_steps_close_each_segment_at_its_end():
     ]
 
 
+def test_steps_leave_out_what_repeats_and_keep_the_line():
+    got = steps(thin(series([1, 1, 1, 5, 5, 1]), 10), BY)
+    assert got[["t_ns", "mid"]].to_numpy().tolist() == [[0, 1], [30, 5], [50, 1], [60, 1]]
+
+
 def test_a_limit_below_one_is_refused():
     with pytest.raises(ValueError, match="at least 1"):
         thin(series([1]), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,7 @@ _BY = ("place", "scope", "direction")
 _SIGN = {"tx": 1.0, "rx": -1.0}
 _LABEL_SHARE = 0.06  # of the axis: a group of runs narrower than this carries no label
 _LONG_NS = 600e9  # from here on the axis counts minutes
+_DIGITS = 4  # of a drawn value: far below a pixel, and equal readings draw as one step
 _ROOM = 1.4  # above the highest peak, for the labels
 
 
@@ -53,7 +55,10 @@ class _Span:
         return "minutes" if self.t1_ns - self.t0_ns > _LONG_NS else "seconds"
 
     def x(self, ns: float) -> float:
-        return (ns - self.t0_ns) / (6e10 if self.unit == "minutes" else 1e9)
+        """The place on the axis, to a ten-thousandth of its length or better."""
+        divisor = 6e10 if self.unit == "minutes" else 1e9
+        length = max((self.t1_ns - self.t0_ns) / divisor, 1e-9)
+        return round((ns - self.t0_ns) / divisor, 4 - math.floor(math.log10(length)))
 
 
 @dataclass
@@ -128,13 +133,15 @@ def _draw(
         & (fabric.intervals["t0_ns"] < span.t1_ns)
     ]
     thin = envelope(segments(inside, _BY), _BY, unit.value)
+    for column in ("low", "mid", "high"):
+        thin[column] = [float(f"{v:.{_DIGITS}g}") for v in thin[column]]
     coarse = set(thin.loc[thin["n"] > 1, "direction"])
     drawn.thinned = drawn.thinned or bool(coarse)
     for p in steps(thin, _BY).to_dict("records"):
         sign = _SIGN[p["direction"]] * unit.factor
         base = {
             "panel": name,
-            "series": f"{p['direction']} {p['segment']}",
+            "series": f"{p['direction'][0]}{p['segment']}",
             "x": span.x(p["t_ns"]),
         }
         drawn.points.append(base | {"mid": sign * p["mid"]})

@@ -50,7 +50,8 @@ def waveform(
     """
     charts: list[Any] = []
     for panel in panels:
-        here = [f[f["panel"] == panel.name] for f in (points, ranges, bands, labels, breaks)]
+        frames = (points, ranges, bands, labels, breaks)
+        here = [f[f["panel"] == panel.name].drop(columns="panel") for f in frames]
         charts.append(_panel(panel, *here, whole=False))
         if panel.full is not None:
             charts.append(_panel(panel, *here, whole=True))
