@@ -20,6 +20,10 @@ help: ## list the targets
 report: $(READY) ## build the page of every campaign in data/ (or CAMPAIGN=path) into report/
 	@$(BIN)/servebook build $${CAMPAIGN:+"$$CAMPAIGN"} $(ARGS)
 
+.PHONY: data
+data: $(READY) ## make the raw dumps of the reconstructed campaigns from their plans
+	@$(BIN)/servebook reconstruct $${CAMPAIGN:+"$$CAMPAIGN"} $(ARGS)
+
 .PHONY: lab
 lab: $(READY) ## open the notebooks in JupyterLab, on this machine only
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 \

@@ -42,6 +42,13 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--json", action="store_true", help="print JSON")
     ledger.set_defaults(run=_ledger)
 
+    reconstruct = commands.add_parser(
+        "reconstruct", help="make the raw dumps of a reconstructed campaign from its plan"
+    )
+    reconstruct.add_argument("campaigns", type=Path, nargs="*", help="default: those with a plan")
+    reconstruct.add_argument("--refit", action="store_true", help="fit recipes.csv anew, first")
+    reconstruct.set_defaults(run=_reconstruct)
+
     build = commands.add_parser("build", help="build the page of each campaign")
     build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
@@ -82,6 +89,13 @@ def _ledger(args: argparse.Namespace) -> int:
     entries = ledger(load(args.campaign))
     print(json.dumps(as_json(entries), indent=2) if args.json else render(entries))
     return 0 if all(entry.verdict == "ok" for entry in entries) else 1
+
+
+def _reconstruct(args: argparse.Namespace) -> int:
+    from servebook.explain.reconstruct.generate import reconstruct
+
+    print(reconstruct(args.campaigns, refit=args.refit))
+    return 0
 
 
 def _build(args: argparse.Namespace) -> int:

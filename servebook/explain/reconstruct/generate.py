@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 
 from servebook.errors import DumpError
 from servebook.explain.engine import Run
+from servebook.explain.reconstruct import plan as plans
 from servebook.explain.reconstruct.condition import even, replay
 from servebook.explain.reconstruct.dumps import aiperf_folder, vllm_object
 from servebook.explain.reconstruct.link_levels import levels
@@ -27,7 +28,17 @@ from servebook.explain.reconstruct.plan import Planned, read_plan
 from servebook.explain.reconstruct.wire import Counters, Watched, counters, utilisation
 from servebook.explain.reconstruct.wire_files import WRITERS
 
-__all__ = ["SETTINGS", "SUMS", "Settings", "generate", "read_settings", "timeline", "write"]
+__all__ = [
+    "SETTINGS",
+    "SUMS",
+    "Settings",
+    "generate",
+    "read_settings",
+    "reconstruct",
+    "sums",
+    "timeline",
+    "write",
+]
 
 SETTINGS, SUMS = "reconstruction.yaml", "SHA256SUMS"
 _JITTER = 0.02  # of the poll interval, by which a poll comes late
@@ -115,6 +126,25 @@ def write(campaign: Path, files: Mapping[str, bytes]) -> None:
 def sums(files: Mapping[str, bytes]) -> str:
     """The text of SHA256SUMS: one line per file, in path order."""
     return "".join(f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+
+
+def reconstruct(campaigns: Sequence[Path], *, refit: bool = False) -> str:
+    """Make the dumps of the campaigns (all with a plan below ``data`` by default); what was done.
+
+    ``refit`` fits the recipes first, which takes minutes per run with a tail.
+    """
+    chosen = list(campaigns) or sorted(path.parent for path in Path("data").glob(f"*/{SETTINGS}"))
+    done = []
+    for campaign in chosen:
+        if refit:
+            plan = plans.refit(read_plan(campaign))
+            (campaign / plans.RECIPES).write_text(plans.recipes_csv(plan), encoding="utf-8")
+        before = (campaign / SUMS).read_text("utf-8") if (campaign / SUMS).is_file() else ""
+        files = generate(campaign)
+        write(campaign, files)
+        same = "the same bytes as before" if sums(files) == before else "bytes that differ"
+        done.append(f"{campaign}: {len(files)} files, {same}")
+    return "\n".join(done) or f"no folder below data/ has a {SETTINGS}"
 
 
 def _from_zero(run: Run) -> Run:
