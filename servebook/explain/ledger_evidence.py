@@ -118,7 +118,8 @@ class Evidence:
             hits = hits[hits["client"] != other_than]
         if len(hits) > 1:
             printed = self._printed_runs(column)
-            hits = hits[hits["run_id"].isin(printed) | hits["path"].isin(printed)]
+            named = hits[hits["run_id"].isin(printed) | hits["path"].isin(printed)]
+            hits = hits if named.empty else named
         where = _words(configuration, workload, isl, osl, f"{concurrency} in flight")
         if len(hits) != 1:
             count = "no run" if hits.empty else f"{len(hits)} runs that could be meant"

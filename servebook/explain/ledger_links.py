@@ -55,19 +55,18 @@ def _rows(
     links = evidence.links
     rows = links[(links["configuration"] == configuration) & (links["workload"] == workload)]
     if rows.empty:
-        raise NotComputableError(
-            f"no counters of uplinks during {workload} runs of {configuration}"
-        )
-    if not every:
+        raise NotComputableError(f"no counters of uplinks: {workload} runs of {configuration}")
+    if every:
+        shown = rows[rows["why"] == ""]
+        rows = rows if shown.empty else shown
+    else:
         at = rows["concurrency"].max() if concurrency is None else concurrency
         rows = rows[(rows["concurrency"] == at).fillna(False).to_numpy(dtype=bool)]
-    if rows.empty:
-        raise NotComputableError(f"no counters of uplinks at {concurrency} in flight")
-    if every:
-        rows = rows[rows["why"] == ""]
-    silent = rows[rows["why"] != ""]
-    if len(silent) or rows.empty:
-        raise NotComputableError(silent["why"].iloc[0] if len(silent) else "no run shows traffic")
+        if rows.empty:
+            raise NotComputableError(f"no counters of uplinks at {at} in flight")
+    silent = [why for why in rows["why"] if why]
+    if silent:
+        raise NotComputableError(silent[0])
     if rows["usual_util"].isna().any():
         raise NotComputableError("the manifest does not state the speed of every uplink")
     return rows
