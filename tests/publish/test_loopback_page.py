@@ -1,0 +1,91 @@
+"""The shipped campaign's page, built twice the way a user does, from two copies of the project."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from servebook.publish.checks import MOST_BYTES, problems
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+pytestmark = pytest.mark.slow
+
+PARTS = ("data/loopback", "notebooks", "report/template")
+BUILDS = (
+    ("one", {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"}),
+    ("another folder", {"TZ": "America/St_Johns", "LC_ALL": "C", "PYTHONHASHSEED": "2"}),
+)
+
+
+@pytest.fixture(scope="module")
+def pages(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The page of each copy; the copies share neither folder nor cache nor environment."""
+    built = []
+    for name, variables in BUILDS:
+        copy = tmp_path_factory.mktemp("clone") / name
+        for part in PARTS:
+            shutil.copytree(project_root / part, copy / part)
+        cache = {"SERVEBOOK_CACHE": str(copy / "cache")}
+        done = subprocess.run(
+            [sys.executable, "-m", "servebook", "build"],
+            cwd=copy,
+            env={**os.environ, **variables, **cache},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        built.append(copy / "report" / "loopback.html")
+    return built
+
+
+def test_two_clones_give_the_same_bytes(pages: list[Path]) -> None:
+    assert len({hashlib.sha256(page.read_bytes()).hexdigest() for page in pages}) == 1
+    first, second = (page.with_suffix("") for page in pages)
+    for path in sorted(first.rglob("*.*")):
+        assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path.name
+
+
+def test_the_page_is_sound(pages: list[Path]) -> None:
+    text = pages[0].read_text()
+    assert problems(text, [str(page.parents[1]) for page in pages]) == []
+    assert len(text.encode()) <= MOST_BYTES
+    assert text.count("<figure ") > 30
+
+
+@pytest.fixture(scope="module")
+def look() -> Any:
+    """The helpers of the toy page's browser tests."""
+    path = Path(__file__).with_name("test_page_in_browser.py")
+    spec = importlib.util.spec_from_file_location("page_in_browser", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1400, 400])
+def test_every_chart_turns_interactive_without_a_request(
+    open_browser: Callable[..., WebDriver], pages: list[Path], look: Any, width: int
+) -> None:
+    driver = open_browser(width=width)
+    charts = pages[0].read_text().count('role="img"')
+    assert charts > 20
+    assert look.settle(driver, pages[0], charts) == ["interactive"] * charts
+    assert driver.get_log("browser") == []
+    assert look.requested(driver) == {pages[0].as_uri()}
+    metrics = driver.execute_cdp_cmd("Page.getLayoutMetrics", {})
+    assert metrics["cssContentSize"]["width"] <= width
