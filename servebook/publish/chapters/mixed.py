@@ -7,7 +7,7 @@ import pandas as pd
 
 from servebook.measure.distribution import longer_than, pooled_gaps_ms
 from servebook.measure.percentiles import below_floor, percentile
-from servebook.publish import theme, words
+from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.gaps import WORKLOAD, gap_word, mixed_rows, tail_name
@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 _SHORTEST = 0.05
+_TABLED = (("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9))
+_POINTS, _CONTEXT_POINTS = 150, 50
 _DEPENDENT = (
     "Gaps are not independent: those of one request share it, and all running requests share each "
     "engine step. The number of requests bounds what a tail rests on."
@@ -191,19 +193,28 @@ def distribution(campaign: Campaign) -> Figure:
     # One concurrency for all where there is one that most series share (of these, the highest).
     counts = rows.groupby("concurrency")["series"].nunique()
     chosen = int(max(counts.index, key=lambda c: (counts[c], c)))
-    curves, marks = [], []
+    curves: list[pd.DataFrame] = []
+    marks, percentiles = [], []
     for row in rows.to_dict("records"):
         front = row["concurrency"] == chosen
         pool = np.concatenate([gaps[run] for run in row["runs"] if run in gaps])
-        curve = longer_than(pool)
+        curve = longer_than(pool, _POINTS if front else _CONTEXT_POINTS)
         # The few shortest gaps (chunks that came together) would stretch the axis by decades.
         curve = curve[curve["share"] <= 1 - _SHORTEST]
         curves.append(
             curve.assign(
-                series=row["row_label"],
-                colour=row["colour"] if front else theme.CONTEXT,
+                series=str(len(curves)),  # short: it is repeated in every point
+                colour=row["colour"] if front else None,
                 context=not front,
             )
+        )
+        percentiles.append(
+            {"condition": row["row_label"], "gaps": len(pool)}
+            | {
+                f"{name} (ms)": np.nan if below_floor(q, len(pool)) else percentile(pool, q)
+                for name, q in _TABLED
+            }
+            | {"longest (ms)": float(pool.max())}
         )
         if not front:
             continue
@@ -225,14 +236,7 @@ def distribution(campaign: Campaign) -> Figure:
     front = rows[rows["concurrency"] == chosen]
     hump = _hump(front)
     columns = ["series", "x", "share", "text", "colour", "ink", "shape"]
-    table = pd.concat(curves, ignore_index=True)
-    shown = pd.DataFrame(
-        {
-            "condition": table["series"],
-            "gap (ms)": table["x"],
-            "share of gaps longer (%)": 100 * table["share"],
-        }
-    )
+    shown = pd.DataFrame(percentiles)
     others = len(rows) - len(front)
     word = gap_word(campaign, rows)
     return Figure(
@@ -255,8 +259,9 @@ def distribution(campaign: Campaign) -> Figure:
         runs=common.runs_of(rows),
         notes=(
             (
-                "Each curve is thinned to at most 200 points for drawing, and its shortest "
-                f"{words.percent(_SHORTEST)} of gaps are not drawn; percentiles use all gaps."
+                f"Each curve is thinned to at most {_POINTS} points ({_CONTEXT_POINTS} for grey "
+                f"ones), and its shortest {words.percent(_SHORTEST)} of gaps are not drawn. The "
+                "table's percentiles use all gaps."
             ),
         ),
     )

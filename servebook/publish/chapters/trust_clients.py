@@ -111,6 +111,31 @@ def _family(metric: str) -> str:
     return LATENCIES[family][0] if family in LATENCIES else METRICS[metric].label
 
 
+def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:
+    """One row per client and metric: how many figures, and the largest deviation of each kind."""
+    client = common.metrics(campaign).set_index("run_id")["client"]
+    rows = []
+    grouped = shown.assign(client=shown["run_id"].map(client)).groupby(
+        ["client", "metric"], sort=False
+    )
+    for (who, metric), part in grouped:
+        same, other = part[part["same_definition"]], part[~part["same_definition"]]
+        rows.append(
+            {
+                "client": who,
+                "metric": METRICS[str(metric)].label,
+                "unit": METRICS[str(metric)].unit,
+                "same definition (runs)": len(same),
+                "largest deviation (%)": 100 * same["deviation"].abs().max(),
+                "other definition (runs)": len(other),
+                "largest difference (%)": 100 * other["deviation"].abs().max(),
+                "by its definition, largest deviation (%)": 100
+                * other["theirs_deviation"].abs().max(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 @common.memo
 def compared(campaign: Campaign) -> pd.DataFrame:
     """``native.compare`` without the counts, one row per run and metric."""
@@ -132,7 +157,6 @@ def own_against_native(campaign: Campaign) -> Figure:
     same = shown[shown["same_definition"]]
     off = same[same["deviation"].abs() > AGREEMENT]
     other = shown[~shown["same_definition"]]
-    labels = {m: METRICS[m].label for m in shown["metric"]}
     verdicts = [
         "differs by definition"
         if not row["same_definition"]
@@ -157,7 +181,7 @@ def own_against_native(campaign: Campaign) -> Figure:
     rank = shown["metric"].map(order)
     dots = dots.assign(_rank=rank).sort_values("_rank", kind="stable").drop(columns="_rank")
     # Dots that coincide say nothing more: one per row and place.
-    drawn = dots.assign(place=dots["deviation"].round(5)).drop_duplicates(
+    drawn = dots.assign(place=dots["deviation"].round(4)).drop_duplicates(
         ["row", "place", "verdict"]
     )
     if len(same) and off.empty:
@@ -203,19 +227,7 @@ def own_against_native(campaign: Campaign) -> Figure:
             band=AGREEMENT,
             band_text=f"within {words.percent(AGREEMENT)}",
         ),
-        table=pd.DataFrame(
-            {
-                "run": shown["run_id"],
-                "metric": shown["metric"].map(labels),
-                "unit": [METRICS[m].unit for m in shown["metric"]],
-                "ours": shown["ours"],
-                "the client's own": shown["native"],
-                "deviation (%)": 100 * shown["deviation"],
-                "verdict": verdicts,
-                "why": shown["reason"],
-                "by its definition, deviation (%)": 100 * shown["theirs_deviation"],
-            }
-        ),
+        table=_by_metric(campaign, shown),
         alt=f"{title}.",
         source=f"{common.records_of(campaign, n_runs)} and the clients' summaries",
         runs=tuple(sorted(set(shown["run_id"]))),

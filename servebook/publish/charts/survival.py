@@ -30,7 +30,8 @@ def longer_than(
     """Curves of the share of values above x, with the percentiles marked where they cross.
 
     Args:
-        curves: series, x, share (0 to 1), colour, context (bool: drawn thin and grey).
+        curves: series, x, share (0 to 1), colour, context (bool: drawn thin and grey, its colour
+            is not used).
         marks: series, x, share, text, colour, ink, shape: percentiles, named; their texts stand in
             a column at the right, joined to their marks by a thin line.
         x_title: title with the unit.
@@ -59,15 +60,22 @@ def longer_than(
     layers: list[Any] = []
     for context in (True, False):
         part = curves[curves["context"] == context]
+        columns = ["series", "x", "share"] + ([] if context else ["colour"])
         if len(part):
             layers.append(
-                alt.Chart(part)
+                alt.Chart(part[columns])
                 .mark_line(
                     interpolate="step-after",
                     strokeWidth=1.2 if context else 2.5,
                     opacity=0.7 if context else 1.0,
                 )
-                .encode(x=x, y=y, color=colour, detail="series:N", order="x:Q")
+                .encode(
+                    x=x,
+                    y=y,
+                    color=alt.value(theme.CONTEXT) if context else colour,
+                    detail="series:N",
+                    order="x:Q",
+                )
             )
     if len(marks):
         texts = list(marks["text"])
