@@ -111,7 +111,6 @@ class _Exporter(TemplateExporter):
             "json_block": json_block,
             "headline": headline,
             "number": words.number,
-            "bytes_size": words.bytes_size,
             "count": words.count,
         }
         return environment

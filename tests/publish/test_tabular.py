@@ -50,14 +50,16 @@ def test_what_is_absent_is_never_zero() -> None:
 
 
 def test_kinds_follow_the_values() -> None:
-    frame = pd.DataFrame({
-        "n": [1, 2],
-        "x": [1.0, 2.5],
-        "ok": [True, False],
-        "t": pd.to_datetime([0, 1], unit="s", utc=True),
-        "s": ["a", "b"],
-        "nothing": [None, None],
-    })
+    frame = pd.DataFrame(
+        {
+            "n": [1, 2],
+            "x": [1.0, 2.5],
+            "ok": [True, False],
+            "t": pd.to_datetime([0, 1], unit="s", utc=True),
+            "s": ["a", "b"],
+            "nothing": [None, None],
+        }
+    )
     assert table(frame)["kinds"] == ["integer", "number", "boolean", "time", "text", "text"]
 
 
