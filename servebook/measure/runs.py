@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from servebook.measure.metrics import COUNTS, ITL_STATISTICS, LATENCIES, STATISTICS, VALUES
 from servebook.tables import Tables
 
-__all__ = ["IDENTITY", "TOKEN_GAP_TOLERANCE", "gap_metrics", "request_metrics", "run_metrics"]
+__all__ = ["IDENTITY", "TOKEN_GAP_TOLERANCE", "gap_metrics", "gap_positions", "request_metrics", "run_metrics"]
 
 IDENTITY = (
     "run_id",
@@ -109,7 +109,7 @@ def gap_metrics(tables: Tables, requests: pd.DataFrame, status: str = "ok") -> p
     """
     gaps = tables.gaps
     wanted = requests["status"].to_numpy() == status
-    position = _positions(gaps, requests)
+    position = gap_positions(gaps, requests)
     keep = (position >= 0) & ~gaps["gap_ns"].is_null().to_numpy()
     keep[keep] = wanted[position[keep]]
     mask = pa.array(keep)
@@ -262,7 +262,7 @@ def _statistics(values: Floats, statistics: tuple[str, ...]) -> dict[str, float]
     return {s: float(out[s]) for s in statistics}
 
 
-def _positions(gaps: pa.Table, requests: pd.DataFrame) -> npt.NDArray[np.int64]:
+def gap_positions(gaps: pa.Table, requests: pd.DataFrame) -> npt.NDArray[np.int64]:
     """For each gap the row position of its request, -1 where the request is not there."""
     position = np.full(gaps.num_rows, -1, dtype=np.int64)
     if not gaps.num_rows or requests.empty:

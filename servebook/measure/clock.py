@@ -1,0 +1,231 @@
+"""The engine's clock from token times: which step of which engine each token came out of.
+
+All running requests get a token at the end of the same engine step, so token k of a request came
+out of step a + k for one whole number a. A client delivers tokens late, in bunches, or two at
+once, but it cannot change their count: each request is placed by its whole row of tokens, and
+late deliveries move none of them. Requests are placed in the order of their first tokens, each on
+the clock of those placed before it; a request that fits no clock opens one (a second replica).
+
+Where a request has fewer chunks than tokens the count says nothing; such a request is placed
+token by token, each on the latest step that the tokens after it still allow.
+
+Times are floats in ns since any common zero. What this cannot do: place a request that overlaps no
+other one, or tell two replicas apart whose steps always end together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NEAR", "Clock", "Placed", "Sequence", "place"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: A token this share of a decode step from its step's end counts as on time.
+NEAR = 0.2
+#: Below this share of tokens on time one clock does not explain the run.
+_EXPLAINED = 0.5
+#: Residuals count at most this many decode steps, so that one pause does not outweigh a row.
+_CLIP = 3.0
+#: A first token before the end of the step ahead of it weighs this much: it cannot be.
+_EARLY = 5.0
+#: The weight of a constant offset beside the weight of scatter: delays differ little by request.
+_SHIFT = 0.1
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One request: the time of its first token and of each later chunk.
+
+    ``exact`` says that each chunk is one token.
+    """
+
+    first: float
+    times: Floats
+    exact: bool = True
+
+
+@dataclass
+class Clock:
+    """The steps of one engine, in order: when each ended, as far as its tokens tell."""
+
+    ends: Floats = field(default_factory=lambda: np.empty(1024))
+    n: int = 0
+
+    def reserve(self, n: int) -> None:
+        """Room for ``n`` steps."""
+        if n > len(self.ends):
+            grown = np.empty(max(n, 2 * len(self.ends)))
+            grown[: self.n] = self.ends[: self.n]
+            self.ends = grown
+
+    def take(self, steps: Ints, times: Floats) -> None:
+        """The tokens of one request: known steps end no later, new ones follow."""
+        self.reserve(int(steps[-1]) + 1)
+        known = int(np.searchsorted(steps, self.n))
+        own = self.ends[steps[:known]]
+        self.ends[steps[:known]] = np.minimum(own, times[:known])
+        if known < len(steps):
+            # Steps that this request skipped end with its next token, until another says sooner.
+            fill = np.searchsorted(steps, np.arange(self.n, steps[-1] + 1))
+            self.ends[self.n : steps[-1] + 1] = times[fill]
+            self.n = int(steps[-1]) + 1
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where each sequence lies: its clock (-1: none), and the step of each of its later chunks."""
+
+    clock: Ints
+    steps: list[Ints]
+
+
+def place(sequences: list[Sequence], scale: float) -> Placed:
+    """Place the sequences (in the order of their first tokens) on as few clocks as explain them.
+
+    ``scale`` is the length of a decode step. One clock is tried first; only where fewer than half
+    of the tokens lie within ``NEAR`` of their step's end may a sequence open another one.
+    """
+    one = _pass(sequences, scale, several=False)
+    if _on_time(sequences, one, scale) >= _EXPLAINED:
+        return one
+    more = _pass(sequences, scale, several=True)
+    better = _on_time(sequences, more, scale) > _on_time(sequences, one, scale) + 0.1
+    return more if better else one
+
+
+def _pass(sequences: list[Sequence], scale: float, *, several: bool) -> Placed:
+    clocks: list[Clock] = [Clock()]
+    chosen = np.full(len(sequences), -1, dtype=np.int64)
+    steps: list[Ints] = []
+    for number, one in enumerate(sequences):
+        if not len(one.times):
+            steps.append(np.empty(0, dtype=np.int64))
+            continue
+        best, found = 0, None
+        if several:
+            fits = [_fit(clock, one, scale) for clock in clocks]
+            live = [i for i, fit in enumerate(fits) if fit[1] > 0]
+            if live:
+                best = max(live, key=lambda i: fits[i][2])
+                if fits[best][1] >= _LEAST and fits[best][2] < _EXPLAINED:
+                    live = []
+            if not live:
+                # A clock that has run out before this request is as good as a new one.
+                idle = [i for i, c in enumerate(clocks) if c.n and c.ends[c.n - 1] < one.first]
+                best = idle[0] if idle else len(clocks)
+                if best == len(clocks):
+                    clocks.append(Clock())
+                    fits.append((0, 0, 0.0))
+            found = fits[best][0] if live else clocks[best].n
+        else:
+            found = _fit(clocks[0], one, scale)[0]
+        own = found + np.arange(len(one.times), dtype=np.int64)
+        if not one.exact or _share(clocks[best], own, one.times, scale) < _EXPLAINED:
+            free = _by_time(clocks[best], one, scale)
+            if not one.exact or _skipped(clocks[best], free, one.times, scale):
+                own = free
+        clocks[best].take(own, one.times)
+        chosen[number] = best
+        steps.append(own)
+    return Placed(chosen, steps)
+
+
+#: A request is preempted at most this often before its times count as late instead.
+_SKIPS = 2
+#: Fewer shared steps than this do not tell two clocks apart.
+_LEAST = 8
+
+
+def _fit(clock: Clock, one: Sequence, scale: float) -> tuple[int, int, float]:
+    """The step of the first later chunk, the number of shared steps, and the share on time."""
+    ends, times, n = clock.ends[: clock.n], one.times, clock.n
+    if not n or one.first > ends[-1] - 0.05 * scale:
+        return n, 0, 0.0
+    # Its prefill ran before the step that ended next after its first token, at the latest.
+    latest = int(np.searchsorted(ends, one.first))
+    last = max(int(np.searchsorted(times, ends[-1] + 0.5 * scale)), 1)
+    shared = times[:last]
+    right = np.minimum(np.searchsorted(ends, shared), n - 1)
+    left = np.maximum(right - 1, 0)
+    near = np.where(ends[right] - shared <= shared - ends[left], right, left)
+    offset = near - np.arange(last)
+    low = int(offset.min())
+    votes = np.bincount(offset - low)
+    mode = low + int(votes.argmax())
+    options = {mode - 1, mode, mode + 1, int(offset[0]), int(offset[-1]), latest}
+    options = {o for o in options if 0 <= o <= n}
+    best = min(sorted(options), key=lambda o: _cost(ends, one, o, scale))
+    m = min(n - best, len(times))
+    if m <= 0:
+        return best, 0, 0.0
+    return best, m, float((np.abs(times[:m] - ends[best : best + m]) <= NEAR * scale).mean())
+
+
+def _cost(ends: Floats, one: Sequence, begin: int, scale: float) -> float:
+    times, n = one.times, len(ends)
+    m = min(n - begin, len(times))
+    cost = 0.0
+    if begin > 0:  # the first token cannot come before the step that ran ahead of it ended
+        cost += _EARLY * max(0.0, ends[begin - 1] - one.first - 0.05 * scale)
+    if m > 0:
+        left = times[:m] - ends[begin : begin + m]
+        middle = float(np.median(left))
+        cost += float(np.minimum(np.abs(left - middle), _CLIP * scale).sum())
+        cost += _SHIFT * m * abs(middle)
+    after = times[max(m, 0) : max(m, 0) + 8]
+    if len(after):  # new steps come a decode step after the last known one
+        bound = ends[-1] + 0.8 * scale * np.arange(1, len(after) + 1)
+        cost += float(np.clip(bound - after, 0, _CLIP * scale).sum())
+    return cost
+
+
+def _share(clock: Clock, steps: Ints, times: Floats, scale: float) -> float:
+    """The share of the chunks on known steps that are on time; 1 where there are too few."""
+    known = steps < clock.n
+    if known.sum() < _LEAST:
+        return 1.0
+    return float((np.abs(times[known] - clock.ends[steps[known]]) <= NEAR * scale).mean())
+
+
+def _skipped(clock: Clock, steps: Ints, times: Floats, scale: float) -> bool:
+    """Whether a request that skipped steps (was preempted) explains its times, and little else."""
+    skips = int((np.diff(steps) > 1).sum())
+    return 1 <= skips <= _SKIPS and _share(clock, steps, times, scale) >= 1 - NEAR
+
+
+def _by_time(clock: Clock, one: Sequence, scale: float) -> Ints:
+    """Each chunk on the last step that ended before it, no later than its successors allow."""
+    ends, times = clock.ends[: clock.n], one.times
+    if not clock.n:
+        return np.arange(len(times), dtype=np.int64)
+    steps = np.searchsorted(ends, times + NEAR * scale, side="right") - 1
+    steps = np.maximum(steps, 0)
+    beyond = times > ends[-1] + 0.5 * scale
+    steps[beyond] = clock.n + np.arange(beyond.sum())
+    index = np.arange(len(times))
+    # One step gives a request at most one chunk.
+    back = np.minimum.accumulate((steps - index)[::-1])[::-1] + index
+    return np.asarray(np.maximum(back, 0), dtype=np.int64)
+
+
+def _on_time(sequences: list[Sequence], placed: Placed, scale: float) -> float:
+    """The share of chunks within ``NEAR`` of the earliest chunk of their step."""
+    rows = [i for i, own in enumerate(placed.steps) if len(own)]
+    if not rows:
+        return 1.0
+    step = np.concatenate([placed.steps[i] for i in rows])
+    clock = np.concatenate([np.full(len(placed.steps[i]), placed.clock[i]) for i in rows])
+    time = np.concatenate([sequences[i].times for i in rows])
+    key = clock * (step.max() + 1) + step
+    names, code, count = np.unique(key, return_inverse=True, return_counts=True)
+    first = np.full(len(names), np.inf)
+    np.minimum.at(first, code, time)
+    shared = count[code] > 1
+    if not shared.any():
+        return 1.0
+    return float((time - first[code] <= NEAR * scale)[shared].mean())

@@ -1,0 +1,222 @@
+"""Where prefills ran on an engine's clock: seen by first tokens, or only by the time they took.
+
+A request decodes from its first step on, so its prompt was prefilled between that step and the one
+before it, however late the client saw its first token. Requests without a token (cancelled,
+broken, cut off at the end of the run) were prefilled too: each is looked for in the steps after
+its start that took a prefill's time too long. Without such a request no slow step is called one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from servebook.measure.tokens import RunTokens
+
+__all__ = ["Prefills", "find_prefills", "prefill_style"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: First tokens this share of a decode step apart came out of one step.
+_SAME = 0.1
+#: A first token followed by its next one this soon was delivered late and says nothing of its step.
+_PROMPT = 0.7
+#: Late deliveries bring first tokens together as well; only nearly all of them tell of batches.
+_TOGETHER = 0.9
+#: An unseen prefill takes at least this share of a seen one's time.
+_LEAST_ROOM = 0.5
+#: Requests come in groups: a step that other prompts ran ahead of is the likelier by this much.
+_COMPANY = 0.3
+#: One step later weighs as much as this share of a prefill's time.
+_LATER = 0.05
+
+
+@dataclass(frozen=True)
+class Prefills:
+    """One entry per prefilled request, in the order of the engine's work.
+
+    ``request`` is its number in the run, -1 for one without a record; ``step`` the decode step
+    that its prefill ran ahead of; ``batch`` numbers the prefill steps, equal where several
+    prompts shared one; ``end`` when its first token was seen (NaN where it was not).
+    """
+
+    request: Ints
+    step: Ints
+    batch: Ints
+    end: Floats
+
+
+def prefill_style(first: Floats, step: Ints, ends: Floats, joined: Bools, scale: float) -> str:
+    """Name "shared" where first tokens come out with running requests' tokens, else "separate".
+
+    "" where no request got its first token while others were running.
+    """
+    beside = joined[step]
+    if not beside.any():
+        return ""
+    apart = first[beside] - ends[step[beside] - 1]
+    return "shared" if (np.abs(apart) <= _SAME * scale).mean() > 0.5 else "separate"
+
+
+def find_prefills(
+    run: RunTokens,
+    step_of_request: Ints,
+    engine: Ints,
+    ends: Floats,
+    joined: Bools,
+    decode: Floats,
+    lost: bool,
+) -> Prefills:
+    """The prefills of a run whose prompts have steps of their own.
+
+    ``step_of_request`` is each request's first decode step (-1: none); ``engine``, ``ends``,
+    ``joined`` and ``decode`` (the usual length) are per step; ``lost`` says that requests without
+    a record exist.
+    """
+    seen = np.flatnonzero(step_of_request >= 0)
+    step = step_of_request[seen]
+    length = np.concatenate([[np.nan], np.diff(ends)]) if len(ends) else ends
+    excess = np.where(joined, length - decode, np.nan)
+    count = np.bincount(step, minlength=len(ends))
+    usual = np.median(excess[(count > 0) & joined] / count[(count > 0) & joined]) if (
+        (count > 0) & joined
+    ).any() else np.nan
+    left = excess - usual * count
+    request, at, end = seen, step, run.first[seen]
+    if usual > 0:
+        extra_request, extra_step, extra_end = _unseen(
+            run, step_of_request, engine, ends, left, count, float(usual), lost
+        )
+        request = np.concatenate([request, extra_request])
+        at = np.concatenate([at, extra_step])
+        end = np.concatenate([end, extra_end])
+    # A first token that came late with others says less than the order of the requests' starts.
+    begun = np.where(request >= 0, run.start[request], np.inf)
+    close = np.round(np.where(np.isnan(end), ends[at], end) / (_SAME * run.scale))
+    order = np.lexsort((begun, close, at))
+    request, at, end = request[order], at[order], end[order]
+    return Prefills(request, at, _batches(run, request, at, end, ends, decode), end)
+
+
+def _batches(
+    run: RunTokens, request: Ints, at: Ints, end: Floats, ends: Floats, decode: Floats
+) -> Ints:
+    """Number the prefill steps: first tokens that came on time and together shared one."""
+    if not len(at):
+        return np.empty(0, dtype=np.int64)
+    pair = (at[1:] == at[:-1]) & ~np.isnan(end[1:]) & ~np.isnan(end[:-1])
+    same = pair & (np.abs(end[1:] - end[:-1]) <= _SAME * run.scale)
+    prompt = ends[at[1:]] - end[1:] >= _PROMPT * decode[at[1:]]
+    on_time = pair & prompt
+    together = bool(on_time.any() and same[on_time].mean() >= _TOGETHER)
+    joint = same if together else np.zeros(len(same), dtype=bool)
+    return np.concatenate([[0], np.cumsum(~joint)]).astype(np.int64)
+
+
+def _unseen(
+    run: RunTokens,
+    step_of_request: Ints,
+    engine: Ints,
+    ends: Floats,
+    left: Floats,
+    count: Ints,
+    usual: float,
+    lost: bool,
+) -> tuple[Ints, Ints, Floats]:
+    """Steps that a request without decode steps of its own was prefilled ahead of."""
+    send = _sent(run)
+    waits = (run.first - run.start)[run.ok & (step_of_request >= 0)]
+    waits = waits[~np.isnan(waits)]
+    longest = float(np.percentile(waits, 95)) if len(waits) else usual
+    missing = np.flatnonzero(~np.isnan(send) & (step_of_request < 0))
+    # Refused at once: the engine never saw it.
+    served = ~np.isnan(run.first[missing]) | (run.end - run.start > 0.5 * usual)[missing]
+    who = missing[served]
+    seen, begin = run.first[who], send[who]
+    until = np.where(np.isnan(seen), begin + longest, seen)
+    if lost:
+        tail = _unrecorded(send, run)
+        begin, until = np.append(begin, tail), np.append(until, tail + longest)
+        who = np.append(who, np.full(len(tail), -1))
+        seen = np.append(seen, np.full(len(tail), np.nan))
+    found: list[tuple[int, int, float]] = []
+    rest, busy = left.copy(), count.copy()
+    for number in np.argsort(begin, kind="stable"):
+        place = _where(
+            begin[number], until[number], seen[number], engine, ends, rest, busy, usual
+        )
+        if place >= 0:
+            rest[place] -= usual
+            busy[place] += 1
+            found.append((who[number], place, seen[number]))
+    if not found:
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing, np.empty(0)
+    a, b, c = zip(*found, strict=True)
+    return np.array(a, dtype=np.int64), np.array(b, dtype=np.int64), np.array(c)
+
+
+def _where(
+    begin: float,
+    until: float,
+    first: float,
+    engine: Ints,
+    ends: Floats,
+    rest: Floats,
+    busy: Ints,
+    usual: float,
+) -> int:
+    """The step in the window whose spare time is most like that of prefills; -1 without any.
+
+    Of two alike the earlier one: the engine takes a request as soon as it can. A first token that
+    was seen names its step: the last one with room ahead of it.
+    """
+    best, least = -1, np.inf
+    for one in range(int(engine.max()) + 1 if len(engine) else 0):
+        own = np.flatnonzero(engine == one)
+        low = np.searchsorted(ends[own], begin + _LEAST_ROOM * usual, side="right")
+        high = np.searchsorted(ends[own], until, side="left") + 1
+        window = own[low:high]
+        room = np.nan_to_num(rest[window], nan=0.0) / usual
+        later = np.arange(len(window))
+        cost = np.abs(room - np.maximum(np.round(room), 1)) + _LATER * (later if np.isnan(first) else later[::-1])
+        cost -= _COMPANY * (busy[window] > 0)
+        cost[room < _LEAST_ROOM] = np.inf
+        if len(cost) and cost.min() < least:
+            best, least = int(window[cost.argmin()]), float(cost.min())
+    return best
+
+
+def _sent(run: RunTokens) -> Floats:
+    """When each request was sent, as far as its record can be trusted.
+
+    AIPerf (0.13) stamps a cancelled request's start at its cancellation, and its end as much later
+    again: the time between them goes back from the start, but not before what was scheduled.
+    """
+    back = np.fmax(2 * run.start - run.end, run.scheduled)
+    doubtful = ~run.ok & np.isnan(run.first) & ~np.isnan(run.scheduled) & ~np.isnan(run.end)
+    return np.where(doubtful, np.fmin(back, run.start), run.start)
+
+
+def _unrecorded(send: Floats, run: RunTokens) -> Floats:
+    """When requests without a record began: where fewer are open from then on than usual.
+
+    A closed loop replaces each request that ends at once. Those that the client's deadline cut off
+    replaced one, too, and are missing from then to the end of the run.
+    """
+    whole = ~np.isnan(send) & ~np.isnan(run.end)
+    # A cancelled record's end is as late as its start.
+    shift = np.where(run.ok, 0.0, run.start - send)[whole]
+    time = np.concatenate([send[whole], run.end[whole] - shift])
+    change = np.concatenate([np.ones(whole.sum()), -np.ones(whole.sum())])
+    if not len(time):
+        return time
+    order = np.lexsort((-change, time))
+    time, opened = time[order], np.cumsum(change[order])
+    fewer = np.percentile(opened, 90) - opened
+    lasting = np.minimum.accumulate(np.maximum(fewer, 0)[::-1])[::-1]
+    return np.repeat(time[1:], np.diff(lasting).astype(np.int64))

@@ -1,0 +1,362 @@
+"""The engine's steps, recovered from the times of the tokens that the client saw.
+
+Decode steps are those of ``servebook.measure.clock``: a step ended when the earliest of its tokens
+came, and never less than most of a decode step before the next one, whatever the client's delays.
+Prefills come from first tokens (``servebook.measure.prefills``). A prompt that has a step of its
+own makes a row without decoded tokens; one that shares its step (chunked prefill) is counted in
+the step that brought its first token, wherever its other parts ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow.compute as pc
+
+from servebook.measure.clock import NEAR, Placed, Sequence, place
+from servebook.measure.prefills import Prefills, find_prefills, prefill_style
+from servebook.measure.tokens import RunTokens, run_tokens
+from servebook.tables import Tables
+
+__all__ = ["STEP_COLUMNS", "Timeline", "recover", "step_quality", "steps", "timelines"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: A step ends at least this share of a usual decode step before the next one.
+_LEAST_STEP = 0.85
+#: From this many steps on a batch size has a usual step length of its own.
+_LEAST_STEPS = 20
+
+STEP_COLUMNS = (
+    "run_id",
+    "engine",
+    "step",
+    "end_ns",
+    "duration_ns",
+    "n_decoded",
+    "n_first_tokens",
+    "prefill_tokens",
+    "prefill_requests",
+)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One run on its engine's clock. Times in ns since ``tokens.zero_ns``.
+
+    Per step, engine by engine: ``engine``, ``ends``, ``decoded`` (tokens), ``joined`` (some
+    request decoded in this step and the one before), ``decode`` (the usual length of such a step).
+    ``step_of_gap``: the step that ends each gap of ``tokens``; ``step_of_request``: the first
+    decode step of each request, -1 without one. ``style``: "separate", "shared" or "".
+    ``late``: how long after its step's end each gap's token came.
+    """
+
+    tokens: RunTokens
+    engine: Ints
+    ends: Floats
+    decoded: Ints
+    joined: Bools
+    decode: Floats
+    step_of_gap: Ints
+    step_of_request: Ints
+    style: str
+    prefills: Prefills
+    late: Floats
+
+    @property
+    def length(self) -> Floats:
+        """From the end of the step before to the step's end, NaN after an idle time."""
+        ends = self.ends
+        return np.where(self.joined, np.diff(ends, prepend=np.nan), np.nan)
+
+
+def timelines(tables: Tables) -> Iterator[Timeline]:
+    """The timeline of each run whose tokens have times and are (mostly) one a chunk."""
+    lost = dict(
+        zip(
+            tables.runs["run_id"].to_pylist(),
+            pc.or_(
+                pc.fill_null(pc.greater(tables.runs["n_lost"], 0), False),
+                pc.fill_null(pc.equal(tables.runs["complete"], False), False),
+            ).to_pylist(),
+            strict=True,
+        )
+    )
+    for run in run_tokens(tables):
+        found = recover(run, lost=lost[run.run_id])
+        if found is not None:
+            yield found
+
+
+def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
+    """The timeline of one run; None where its chunks have no times or hold several tokens.
+
+    ``lost`` says that the client sent requests of which it kept no record.
+    """
+    begun = np.flatnonzero(np.diff(run.bounds) > 0)
+    if not run.timed or run.exact[begun].mean() < 0.5:
+        return None
+    order = begun[np.lexsort((run.start[begun], run.first[begun]))]
+    rows = [np.arange(run.bounds[i], run.bounds[i + 1]) for i in order]
+    rows = [own[~run.leading[own]] for own in rows]
+    placed = place(
+        [
+            Sequence(float(run.first[i]), run.gap_end[own], bool(run.exact[i]))
+            for i, own in zip(order, rows, strict=True)
+        ],
+        run.scale,
+    )
+    step_of_gap, step_of_request, engine = _flat(run, order, rows, placed)
+    ends, decoded = _ends(run, step_of_gap, len(engine))
+    joined = _joined(run, step_of_gap, len(engine))
+    has = step_of_request >= 0
+    first = np.zeros(len(engine), dtype=bool)
+    first[step_of_request[has]] = True
+    style = prefill_style(run.first[has], step_of_request[has], ends, joined, run.scale)
+    shared = style == "shared"
+    usual = _usual(ends, decoded, joined & (shared | ~first), run.scale, shared)
+    raw = ends
+    ends = _corrected(raw, engine, usual)
+    usual = _usual(ends, decoded, joined & (shared | ~first), run.scale, shared)
+    if shared:
+        seen = np.flatnonzero(has)
+        seen = seen[np.lexsort((run.first[seen], step_of_request[seen]))]
+        at = step_of_request[seen]
+        prefills = Prefills(seen, at, at, run.first[seen])
+    else:
+        prefills = find_prefills(run, step_of_request, engine, ends, joined, usual, lost)
+    late = np.where(step_of_gap >= 0, run.gap_end - ends[step_of_gap], np.nan)
+    return Timeline(
+        run,
+        engine,
+        ends,
+        decoded,
+        joined,
+        usual,
+        step_of_gap,
+        step_of_request,
+        style,
+        prefills,
+        late,
+    )
+
+
+def _flat(
+    run: RunTokens, order: Ints, rows: list[Ints], placed: Placed
+) -> tuple[Ints, Ints, Ints]:
+    """Steps numbered through all clocks: per gap, first per request, and the clock per step."""
+    n_clocks = int(placed.clock.max(initial=-1)) + 1
+    length = np.zeros(n_clocks, dtype=np.int64)
+    for clock, own in zip(placed.clock, placed.steps, strict=True):
+        if len(own):
+            length[clock] = max(length[clock], own[-1] + 1)
+    base = np.concatenate([[0], np.cumsum(length)])
+    step_of_gap = np.full(len(run.gap), -1, dtype=np.int64)
+    step_of_request = np.full(len(run.first), -1, dtype=np.int64)
+    for i, own_rows, clock, own in zip(order, rows, placed.clock, placed.steps, strict=True):
+        if len(own):
+            step_of_gap[own_rows] = base[clock] + own
+            step_of_request[i] = base[clock] + own[0]
+    # A leading empty chunk ends with the first token, before the first decode step.
+    return step_of_gap, step_of_request, np.repeat(np.arange(n_clocks), length)
+
+
+def _ends(run: RunTokens, step_of_gap: Ints, n: int) -> tuple[Floats, Ints]:
+    """When the earliest token of each step came, and how many came; a step without any: the next
+    one's."""
+    known = step_of_gap >= 0
+    ends = np.full(n, np.inf)
+    np.minimum.at(ends, step_of_gap[known], run.gap_end[known])
+    ends = np.minimum.accumulate(ends[::-1])[::-1] if np.isinf(ends).any() else ends
+    return ends, np.bincount(step_of_gap[known], minlength=n)
+
+
+def _joined(run: RunTokens, step_of_gap: Ints, n: int) -> Bools:
+    """Whether some request decoded in the step and in the one before it."""
+    joined = np.zeros(n, dtype=bool)
+    same = (run.request[1:] == run.request[:-1]) & (step_of_gap[:-1] >= 0)
+    begin, end = step_of_gap[:-1][same], step_of_gap[1:][same]
+    # A request that skipped steps was running all the while.
+    change = np.zeros(n + 1, dtype=np.int64)
+    np.add.at(change, begin + 1, 1)
+    np.add.at(change, end + 1, -1)
+    joined[:] = np.cumsum(change)[:n] > 0
+    return joined
+
+
+def _usual(ends: Floats, decoded: Ints, plain: Bools, scale: float, shared: bool) -> Floats:
+    """The usual length of a decode step, by the number of requests that decode in it.
+
+    Where prompts share steps the lower quartile stands for steps without one.
+    """
+    length = np.diff(ends, prepend=np.nan)
+    q = 25 if shared else 50
+    every = float(np.percentile(length[plain], q)) if plain.any() else scale
+    usual = np.full(len(ends), every)
+    counts = np.bincount(decoded[plain], minlength=int(decoded.max(initial=0)) + 1)
+    for size in np.flatnonzero(counts >= _LEAST_STEPS):
+        value = float(np.percentile(length[plain & (decoded == size)], q))
+        usual[decoded == size] = value
+    return np.maximum(usual, 0.01 * scale)
+
+
+def _corrected(ends: Floats, engine: Ints, usual: Floats) -> Floats:
+    """Ends no later than the steps after them allow: a burst of late tokens ended in time."""
+    least = np.cumsum(_LEAST_STEP * usual)
+    out = ends.copy()
+    for one in range(int(engine.max(initial=-1)) + 1):
+        own = engine == one
+        level = ends[own] - least[own]
+        out[own] = np.minimum.accumulate(level[::-1])[::-1] + least[own]
+    return out
+
+
+def steps(tables: Tables, run_id: str | None = None) -> pd.DataFrame:
+    """The steps of every run (or of ``run_id``) in time order; one row per engine step.
+
+    Columns: run_id, engine (0, 1, ...: replicas with clocks of their own), step (0, 1, ... within
+    the run), end_ns (Int64, on the run's clock), duration_ns (Int64; null where the engine was
+    idle before), n_decoded, n_first_tokens, prefill_tokens (prompt tokens, cached ones left out,
+    of the requests that got their first token in the step; Int64, null where unknown),
+    prefill_requests (tuple of request_ids).
+    """
+    if run_id is not None:
+        keep = {
+            name: getattr(tables, name).filter(pc.equal(getattr(tables, name)["run_id"], run_id))
+            for name in ("runs", "requests", "gaps")
+        }
+        tables = Tables(**keep)
+    names = tables.requests["request_id"].to_numpy(zero_copy_only=False)
+    parts = [_rows(one, names) for one in timelines(tables)]
+    if not parts:
+        return pd.DataFrame(columns=list(STEP_COLUMNS))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
+    run, found = line.tokens, line.prefills
+    ids = np.full(len(run.first) + 1, None, dtype=object)
+    ids[:-1] = names[run.request_row]
+    isl = np.append(run.isl, np.nan)
+    batches, begin = np.unique(found.batch, return_index=True)
+    members = np.split(np.arange(len(found.batch)), begin[1:]) if len(batches) else []
+    with_decode = line.style == "shared"
+    n = len(line.ends)
+    decode = pd.DataFrame(
+        {
+            "engine": line.engine,
+            "place": np.arange(n),
+            "rank": 1,
+            "end": line.ends,
+            "n_decoded": line.decoded,
+            "n_first_tokens": 0,
+            "prefill_tokens": 0.0,
+            "prefill_requests": [()] * n,
+            "joined": line.joined,
+            "begun": np.nan,
+        }
+    )
+    own = []
+    for rows in members:
+        at = int(found.step[rows[0]])
+        who = found.request[rows]
+        end = float(np.min(found.end[rows]))
+        latest = line.ends[at] - _LEAST_STEP * line.decode[at]
+        tokens = float(isl[who].sum())
+        ones = tuple(str(ids[i]) for i in who if i >= 0)
+        if with_decode and line.joined[at]:
+            decode.loc[at - 1, "n_first_tokens"] = len(who)
+            decode.loc[at - 1, "prefill_tokens"] = tokens
+            decode.at[at - 1, "prefill_requests"] = ones
+            continue
+        own.append(
+            {
+                "engine": int(line.engine[at]),
+                "place": at,
+                "rank": 0,
+                "end": latest if np.isnan(end) else min(end, latest),
+                "n_decoded": 0,
+                "n_first_tokens": int((~np.isnan(found.end[rows])).sum()),
+                "prefill_tokens": tokens,
+                "prefill_requests": ones,
+                "joined": bool(line.joined[at]),
+                "begun": float(np.nanmin(np.append(run.start[who[who >= 0]], np.inf))),
+            }
+        )
+    frame = pd.concat([pd.DataFrame(own, columns=decode.columns), decode]) if own else decode
+    frame = frame.sort_values(["engine", "place", "rank", "end"], kind="stable")
+    before = frame["end"].shift()
+    fresh = frame["engine"].ne(frame["engine"].shift())
+    frame["end"] = frame.groupby("engine")["end"].cummax()
+    before = before.where(~fresh)
+    # A prefill on an idle engine began when its request came.
+    began = np.fmax(before, frame["begun"])
+    prefill = frame["rank"].eq(0)
+    after_prefill = prefill.shift(fill_value=False) & ~fresh
+    known = prefill & np.isfinite(began) | (~prefill & (frame["joined"] | after_prefill))
+    frame["duration"] = (frame["end"] - began.where(prefill, before)).where(known)
+    frame = frame.sort_values(["end", "engine", "place", "rank"], kind="stable")
+    frame = frame.reset_index(drop=True)
+    return pd.DataFrame(
+        {
+            "run_id": run.run_id,
+            "engine": frame["engine"],
+            "step": np.arange(len(frame)),
+            "end_ns": (frame["end"].round().astype("int64") + run.zero_ns).astype("Int64"),
+            "duration_ns": frame["duration"].round().astype("Int64"),
+            "n_decoded": frame["n_decoded"],
+            "n_first_tokens": frame["n_first_tokens"].astype("int64"),
+            "prefill_tokens": frame["prefill_tokens"].round().astype("Int64"),
+            "prefill_requests": frame["prefill_requests"],
+        }
+    )
+
+
+def step_quality(tables: Tables) -> pd.DataFrame:
+    """How well the recovered clock explains each run's tokens; one row per run that has one.
+
+    Columns: run_id, prefill_style, n_engines, n_steps (that decoded), n_prefill_steps, n_tokens
+    (after the first of each request), on_time_fraction (within a fifth of a decode step of the
+    step's end, of tokens in steps with several), jitter_ms (median delay after the step's end of
+    the same tokens), jitter_p99_ms.
+    """
+    rows = []
+    for line in timelines(tables):
+        known = line.step_of_gap >= 0
+        several = known & (line.decoded[line.step_of_gap] > 1)
+        late = line.late[several]
+        near = NEAR * line.tokens.scale
+        some = len(late) > 0
+        rows.append(
+            {
+                "run_id": line.tokens.run_id,
+                "prefill_style": line.style,
+                "n_engines": int(line.engine.max(initial=-1)) + 1,
+                "n_steps": int((line.decoded > 0).sum()),
+                "n_prefill_steps": len(np.unique(line.prefills.batch)),
+                "n_tokens": int(known.sum()),
+                "on_time_fraction": float((late <= near).mean()) if some else np.nan,
+                "jitter_ms": float(np.median(late)) / 1e6 if some else np.nan,
+                "jitter_p99_ms": float(np.percentile(late, 99)) / 1e6 if some else np.nan,
+            }
+        )
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "run_id",
+            "prefill_style",
+            "n_engines",
+            "n_steps",
+            "n_prefill_steps",
+            "n_tokens",
+            "on_time_fraction",
+            "jitter_ms",
+            "jitter_p99_ms",
+        ],
+    )

@@ -1,0 +1,182 @@
+"""The token times of each run, request by request, as arrays: what the steps are recovered from.
+
+Requests of every phase and status are here: a warm-up or failed request was prefilled too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from servebook.measure.runs import gap_positions
+from servebook.tables import Tables
+
+__all__ = ["RunTokens", "run_tokens"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+#: A chunk this much sooner than a decode step after the first token carries no token of its own.
+_LEADING = 0.1
+
+
+@dataclass(frozen=True)
+class RunTokens:
+    """One run. Times are floats in ns since ``zero_ns``, NaN where unknown.
+
+    Per request, in the order of the table ``requests``: ``request_row`` (position in the table),
+    ``scheduled``, ``start``, ``first``, ``end``, ``isl`` (less cached tokens), ``ok``, ``exact`` (each chunk is
+    one token), ``bounds`` (its gaps are ``bounds[i]:bounds[i + 1]``).
+    Per gap, request by request: ``gap_row`` (position in the table ``gaps``), ``request``,
+    ``index``, ``gap_end``, ``gap``, ``leading`` (a first gap that ends with the first token).
+    ``scale`` is the median gap of note. ``timed`` is false where gaps have lengths but no common clock.
+    """
+
+    run_id: str
+    zero_ns: int
+    timed: bool
+    scale: float
+    request_row: Ints
+    scheduled: Floats
+    start: Floats
+    first: Floats
+    end: Floats
+    isl: Floats
+    ok: npt.NDArray[np.bool_]
+    exact: npt.NDArray[np.bool_]
+    bounds: Ints
+    gap_row: Ints
+    request: Ints
+    index: Ints
+    gap_end: Floats
+    gap: Floats
+    leading: npt.NDArray[np.bool_]
+
+
+def run_tokens(tables: Tables) -> Iterator[RunTokens]:
+    """Each run that has gaps, in the order of the table ``runs``."""
+    runs = tables.runs["run_id"].to_pylist()
+    clocks = tables.runs["clock"].to_pylist()
+    requests = tables.requests
+    keys = pd.DataFrame(
+        {name: requests[name].to_pandas().astype(object) for name in ("run_id", "request_id")}
+    )
+    owner = gap_positions(tables.gaps, keys)
+    known = (owner >= 0) & ~tables.gaps["gap_ns"].is_null().to_numpy()
+    names = pa.array(runs, type=pa.string())
+    run_of = np.asarray(pc.fill_null(pc.index_in(requests["run_id"], names), -1).to_numpy())
+    gap_rows = np.flatnonzero(known)
+    index = tables.gaps["index"].to_numpy()[gap_rows].astype(np.int64)
+    # Readers write gaps in order; sorting again costs little and asks for nothing.
+    order = np.lexsort((index, owner[gap_rows], run_of[owner[gap_rows]]))
+    gap_rows, index = gap_rows[order], index[order]
+    owner = owner[gap_rows]
+    edges = np.searchsorted(run_of[owner], np.arange(len(runs) + 1))
+    end_ns, untimed = _ints(tables.gaps["end_ns"])
+    gap_ns, _ = _ints(tables.gaps["gap_ns"])
+    columns = {name: _ints(requests[name]) for name in _REQUEST}
+    by_run = np.argsort(run_of, kind="stable")
+    request_edges = np.searchsorted(run_of[by_run], np.arange(len(runs) + 1))
+    ok = pc.fill_null(pc.equal(requests["status"], "ok"), False).to_numpy()
+    for number, run_id in enumerate(runs):
+        rows = gap_rows[edges[number] : edges[number + 1]]
+        if not len(rows):
+            continue
+        mine = by_run[request_edges[number] : request_edges[number + 1]]
+        at = owner[edges[number] : edges[number + 1]]
+        yield _one(
+            str(run_id),
+            clocks[number] != "none" and not untimed[rows].any(),
+            mine,
+            {name: (value[mine], null[mine]) for name, (value, null) in columns.items()},
+            ok[mine],
+            rows,
+            np.searchsorted(mine, at),
+            index[edges[number] : edges[number + 1]],
+            end_ns[rows],
+            gap_ns[rows].astype(np.float64),
+        )
+
+
+_REQUEST = ("scheduled_ns", "start_ns", "first_token_ns", "end_ns", "isl", "osl", "cached_tokens")
+
+
+def _one(
+    run_id: str,
+    timed: bool,
+    mine: Ints,
+    columns: dict[str, tuple[Ints, npt.NDArray[np.bool_]]],
+    ok: npt.NDArray[np.bool_],
+    rows: Ints,
+    request: Ints,
+    index: Ints,
+    end_ns: Ints,
+    gap: Floats,
+) -> RunTokens:
+    start_ns, unknown = columns["start_ns"]
+    zero = int(start_ns[~unknown].min()) if (~unknown).any() else int(end_ns.min())
+
+    def relative(name: str) -> Floats:
+        value, null = columns[name]
+        return np.where(null, np.nan, (value - zero).astype(np.float64))
+
+    def number(name: str) -> Floats:
+        value, null = columns[name]
+        return np.where(null, np.nan, value.astype(np.float64))
+
+    bounds = np.searchsorted(request, np.arange(len(mine) + 1))
+    n_gaps = np.diff(bounds)
+    gap_end = (end_ns - zero).astype(np.float64)
+    first = relative("first_token_ns")
+    begun = n_gaps > 0
+    # The first gap starts at the first token, also where the record lost that time.
+    first[begun] = (gap_end - gap)[bounds[:-1][begun]]
+    # Chunks that the client read at once leave gaps of next to nothing.
+    real = gap[gap >= 0.05 * gap.mean()]
+    scale = float(np.median(real)) if len(real) and real.max() > 0 else 1.0
+    osl = number("osl")
+    # An empty chunk ahead of the first token makes one gap more, of next to no length.
+    extra = np.zeros(len(mine), dtype=bool)
+    extra[begun] = (n_gaps[begun] == osl[begun]) & (
+        gap[bounds[:-1][begun]] < _LEADING * scale
+    )
+    leading = np.zeros(len(gap), dtype=bool)
+    leading[bounds[:-1][extra]] = True
+    first[extra] = gap_end[bounds[:-1][extra]]
+    counted = n_gaps - extra == osl - 1
+    stated = begun & ~np.isnan(osl)
+    usual = bool(counted[stated].mean() >= 0.5) if stated.any() else True
+    exact = np.where(np.isnan(osl), usual, counted)
+    cached = number("cached_tokens")
+    return RunTokens(
+        run_id=run_id,
+        zero_ns=zero,
+        timed=timed,
+        scale=scale,
+        request_row=mine,
+        scheduled=relative("scheduled_ns"),
+        start=relative("start_ns"),
+        first=first,
+        end=relative("end_ns"),
+        isl=number("isl") - np.where(np.isnan(cached), 0.0, cached),
+        ok=ok,
+        exact=exact,
+        bounds=bounds,
+        gap_row=rows,
+        request=request,
+        index=index,
+        gap_end=gap_end,
+        gap=gap,
+        leading=leading,
+    )
+
+
+def _ints(column: pa.ChunkedArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The column exactly, 0 where it is null, and where it is null."""
+    null = column.is_null().to_numpy()
+    return np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.int64), np.asarray(null)
