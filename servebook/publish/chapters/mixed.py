@@ -13,7 +13,7 @@ from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.gaps import WORKLOAD, gap_word, mixed_rows, tail_name
 from servebook.publish.chapters.gaps import drawn as draw
 from servebook.publish.chapters.mixed_stalls import hidden, stall_frequency, stall_time
-from servebook.publish.chapters.mixed_twin import twin
+from servebook.publish.chapters.mixed_twin import twin, twin_statement
 from servebook.publish.charts.survival import longer_than as draw_longer_than
 from servebook.publish.charts.tail import on_a_log_rule
 from servebook.publish.output import Figure, Statement
@@ -27,6 +27,7 @@ __all__ = [
     "tail",
     "tail_statement",
     "twin",
+    "twin_statement",
 ]
 
 _SHORTEST = 0.05

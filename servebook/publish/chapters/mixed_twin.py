@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from servebook.measure.conditions import factors
@@ -10,10 +11,10 @@ from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.charts.ratios import around_one
-from servebook.publish.output import Figure
+from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
-__all__ = ["twin"]
+__all__ = ["twin", "twin_statement"]
 
 _TWIN = (
     "ttft_p50_ms",
@@ -101,6 +102,42 @@ def twin(campaign: Campaign) -> Figure:
         alt=f"{title}. " + " ".join(f"{r['label']} ({r['text']})." for r in lines),
         source=f"{campaign.manifest.provenance}: records of {words.count(len(runs), 'run')}",
         runs=runs,
+    )
+
+
+def twin_statement(campaign: Campaign) -> Statement:
+    """What the second configuration gains and pays, as a verdict; in words where there is none."""
+    name = "mixed-twin-verdict"
+    figure = twin(campaign)
+    pair = common.opponents(campaign, rows) if len(rows := mixed_rows(campaign)) else None
+    if figure.table is None or pair is None:
+        return Statement(id=name, sentence=figure.missing, marks=common.marks(campaign))
+    table = figure.table
+    apart = common.top(table, (table["ratio"].map(np.log)).abs())
+    least = int(min(table.iloc[:, -2].min(), table.iloc[:, -1].min()))
+    used = common.metrics(campaign).set_index("run_id").loc[list(figure.runs)]
+    compared = common.comparison(campaign, pair)
+    return Statement(
+        id=name,
+        sentence=f"{figure.title}. {compared.words}",
+        metric=str(apart["metric"]),
+        value=float(apart["ratio"]),
+        unit="ratio",
+        n=int(used["n_ok"].sum()),
+        n_of="requests",
+        interval=(
+            "no interval: one run on a side" if least < 2 else f"medians of {least} runs a side"
+        ),
+        runs=figure.runs,
+        figure=figure.id,
+        would_change=(
+            "repeats on both sides whose ranges overlap"
+            if least < 2
+            else "further repeats, or another concurrency"
+        ),
+        verdict=True,
+        rank=42,
+        marks=common.marks(campaign, pair),
     )
 
 

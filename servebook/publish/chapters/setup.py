@@ -41,12 +41,9 @@ def provenance(campaign: Campaign) -> Statement:
         "measured": "The numbers of this campaign are measured.",
         "reconstructed": "The dumps of this campaign are reconstructed by a model, not measured.",
     }.get(kind, "The manifest does not say whether this campaign was measured.")
-    note = (campaign.manifest.provenance_note or "").strip()
     return Statement(
         id="setup-provenance",
-        sentence=" ".join(
-            part for part in (opening, f"Clients: {words.listed(clients)}.", note) if part
-        ),
+        sentence=f"{opening} {words.plural(len(clients), 'Client')}: {words.listed(clients)}.",
         n=len(table),
         n_of="runs",
         runs=tuple(sorted(table["run_id"])),
@@ -83,7 +80,9 @@ def measured(campaign: Campaign) -> Section:
         for n in campaign.manifest.notes
         if n.figure is None
     ]
-    return Section(id="setup-measured", paragraphs=(first, second, *campaign.findings, *notes))
+    about = (campaign.manifest.provenance_note or "").strip()
+    paragraphs = (first, second, *([about] if about else []), *campaign.findings, *notes)
+    return Section(id="setup-measured", paragraphs=paragraphs)
 
 
 def configurations(campaign: Campaign) -> Figure:

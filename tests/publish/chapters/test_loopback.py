@@ -124,6 +124,7 @@ def test_verdicts_carry_their_evidence() -> None:
         prefill.verdict(book),
         decode.verdict(book),
         mixed.tail_statement(book),
+        mixed.twin_statement(book),
     ):
         assert statement.verdict
         assert statement.n
