@@ -141,7 +141,6 @@ def clients(campaign: Campaign) -> Figure:
                 "Runs that differ by definition": len(other),
                 "Largest difference there (%)": _largest(other["deviation"]),
                 "Left after recomputing theirs (%)": _largest(other["theirs_deviation"]),
-                "Why they differ": _reasons(other["reason"]),
             }
         )
     close = int((same["deviation"].abs() <= AGREEMENT).sum())
@@ -158,8 +157,22 @@ def clients(campaign: Campaign) -> Figure:
         table=pd.DataFrame(rows),
         source="measured: the clients' summaries beside the records",
         runs=tuple(dict.fromkeys(found["run_id"])),
+        notes=_differences(found[~found["same_definition"]]),
         open_table=True,
     )
+
+
+def _differences(found: pd.DataFrame) -> tuple[str, ...]:
+    """Why client and page differ, each kind of reason once with the metrics that it concerns."""
+    kinds = found["reason"].str.replace(_NUMBER, "#", regex=True)
+    notes = []
+    for _, group in found.groupby(kinds, sort=True):
+        metrics = [METRICS[str(name)].label for name in dict.fromkeys(group["metric"])]
+        notes.append(
+            f"{_reasons(group['reason'])}. Concerns {words.listed(metrics, most=4)} of "
+            f"{words.count(group['run_id'].nunique(), 'run')}."
+        )
+    return tuple(notes)
 
 
 def _reasons(reasons: Iterable[str]) -> str:
@@ -177,7 +190,7 @@ def _largest(deviation: pd.Series[Any]) -> float:
     """The largest absolute deviation in percent, with its sign; NaN where there is none."""
     known = deviation.dropna().tolist()
     # Rounded: what is left of equal values is noise of the processor.
-    return round(100 * max(known, key=abs), 6) if known else np.nan
+    return round(100 * max(known, key=abs), 4) if known else np.nan
 
 
 def definitions(campaign: Campaign) -> Figure:
@@ -338,7 +351,9 @@ def command(campaign: Campaign) -> Section:
     """How to build this page again."""
     folder = campaign.root.name
     inside = campaign.root.parent.name == "data"
-    build = f"make report CAMPAIGN=data/{folder}" if inside else f"servebook build {folder}"
+    build = f"servebook build {f'data/{folder}' if inside else folder}"
+    if inside:
+        build += f" (in a clone: make report CAMPAIGN=data/{folder})"
     return Section(
         "appendix-command",
         (

@@ -64,7 +64,7 @@ class Fabric:
     seen: pd.DataFrame  # usage, one view per port and run, with its place
     tokens: pd.DataFrame  # bytes per token, likewise
     nodes: pd.DataFrame  # sums over the links of a node
-    words: tuple[str, ...]  # what a reader must know about the counters
+    words: tuple[str, ...]  # what a reader must know about the readings
 
 
 @memo
@@ -90,7 +90,8 @@ def measured(campaign: Campaign) -> Fabric | None:
         seen=preferred(use).reset_index(drop=True),
         tokens=preferred(per_token).reset_index(drop=True),
         nodes=node_usage(spans, times, several, levels),
-        words=findings(spans, times, campaign.tables.runs),
+        # Without runs: which of them were not watched is told with their workloads elsewhere.
+        words=findings(spans, times.head(0), campaign.tables.runs.slice(0, 0)),
     )
 
 
@@ -185,10 +186,10 @@ def named(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def evidence(campaign: Campaign, frame: pd.DataFrame) -> str:
-    """Where the numbers are from: provenance, number of links and of runs."""
-    links = len(frame[["device", "interface", "scope"]].drop_duplicates())
-    told = [words.count(links, "link")]
+def evidence(campaign: Campaign, frame: pd.DataFrame, noun: str = "link") -> str:
+    """Where the numbers are from: provenance, number of links (or ``noun``) and of runs."""
+    links = frame["physical"].nunique()
+    told = [words.count(links, noun)]
     if "run_id" in frame:
         told.append(words.count(frame["run_id"].nunique(), "run"))
     return f"{campaign.manifest.provenance}: counters of {words.listed(told, last='in')}"

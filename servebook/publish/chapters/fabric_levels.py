@@ -51,7 +51,8 @@ def link_use(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             "Bar: usual (median over runs and links). Arrow: highest reading. Tick: lowest in a "
-            "run. " + speed_words(campaign, fabric.seen)
+            "run. The line below a bar is the same on the whole axis. "
+            + speed_words(campaign, fabric.seen)
         ),
         chart=levels(drawn, unit.unit, limit=top * 1.5, full=unit.full),
         table=pd.DataFrame(

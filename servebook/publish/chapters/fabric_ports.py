@@ -215,9 +215,7 @@ def _node_figure(campaign: Campaign, name: str, frame: pd.DataFrame) -> Figure:
                 "Why not": shown["why"],
             }
         ),
-        source=evidence(
-            campaign, frame.assign(device=frame["node"], interface="", scope="")
-        ).replace("link", "node"),
+        source=evidence(campaign, frame.assign(physical=frame["node"]), "node"),
         runs=tuple(sorted(known["run_id"].unique())),
         notes=(SEES,),
     )

@@ -41,17 +41,17 @@ def watched(campaign: Campaign) -> Figure:
         speeds = sorted(set(group["speed_bps"].dropna()))
         rows.append(
             {
-                "File": source,
-                "Format": group["format"].iloc[0],
                 "Device": device,
                 "Interfaces": group["interface"].nunique(),
-                "Scope": ", ".join(sorted(set(group["scope"]))),
+                "Speed": words.listed([words.bits_per_second(s) for s in speeds]) or None,
+                "Read every (s)": float((group["t1_ns"] - group["t0_ns"]).median()) / 1e9,
+                "Intervals": len(group),
+                "Runs beside it": beside["run_id"].nunique(),
                 "From (UTC)": words.utc(int(group["t0_ns"].min())).removesuffix(" UTC"),
                 "To (UTC)": words.utc(int(group["t1_ns"].max())).removesuffix(" UTC"),
-                "Usual spacing (s)": float((group["t1_ns"] - group["t0_ns"]).median()) / 1e9,
-                "Intervals": len(group),
-                "Speed": words.listed([words.bits_per_second(s) for s in speeds]) or None,
-                "Runs beside it": beside["run_id"].nunique(),
+                "Scope": ", ".join(sorted(set(group["scope"]))),
+                "Format": group["format"].iloc[0],
+                "File": source,
             }
         )
     frame = pd.DataFrame(rows)

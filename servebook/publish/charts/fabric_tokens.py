@@ -22,7 +22,7 @@ def per_token(dots: pd.DataFrame, rows: pd.DataFrame, x_title: str) -> Any:
     order to draw), label (above), total (of the row, NaN where unknown), text, text_x.
     """
     order = rows["row"].tolist()
-    reach = log_range([*dots["value"], *rows["total"].dropna(), *rows["text_x"]], above=0.3)
+    reach = log_range([*dots["value"], *rows["total"].dropna(), *rows["text_x"]], above=0.5)
     y = alt.Y("row:N", axis=None, sort=order, scale=alt.Scale(domain=order))
 
     def x(field: str) -> alt.X:

@@ -78,7 +78,7 @@ def test_each_panel_has_its_own_rows():
     assert sizes == {3}
 
 
-def test_levels_have_a_second_axis_only_with_a_full_one():
+def test_levels_have_a_gauge_to_full_only_with_a_speed():
     rows = pd.DataFrame(
         [
             {
@@ -93,8 +93,11 @@ def test_levels_have_a_second_axis_only_with_a_full_one():
             }
         ]
     )
-    assert len(specification(levels(rows, "%", 3.0, 100.0))["hconcat"]) == 2
-    assert "hconcat" not in specification(levels(rows, "Mbit/s", 3.0, None))
+    gauge, zoomed = specification(levels(rows, "%", 3.0, 100.0))["layer"]
+    assert gauge["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 100]
+    assert zoomed["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 3]
+    alone = specification(levels(rows, "Mbit/s", 3.0, None))
+    assert [la["mark"]["type"] for la in alone["layer"]] == ["bar", "tick", "point", "text", "text"]
 
 
 def test_ports_name_the_outliers_only():
