@@ -1,9 +1,9 @@
 """Memory fit against sums done by hand: 2.4e12 parameters on GPUs with 288 GB."""
 
 import pytest
-from servebook.read.manifest import Configuration
 
 from servebook.explain.memory import crossed, fit
+from servebook.read.manifest import Configuration
 
 
 def setting(name="a", **stated):

@@ -54,7 +54,7 @@ def link_use(campaign: Campaign) -> Figure:
             "run. The line below a bar is the same on the whole axis. "
             + speed_words(campaign, fabric.seen)
         ),
-        chart=levels(drawn, unit.unit, limit=top * 1.5, full=unit.full),
+        chart=levels(drawn, unit.unit, limit=top * 1.65, full=unit.full),
         table=pd.DataFrame(
             [
                 {

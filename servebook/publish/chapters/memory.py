@@ -18,7 +18,7 @@ __all__ = ["fit"]
 
 _ID = "memory-fit"
 _NOT_RUN = "not run"
-_ROOM = 1.5  # the axis reaches beyond the longest bar, so that the words beside it have room
+_ROOM = 1.65  # the axis reaches beyond the longest bar, so that the words beside it have room
 
 
 def fit(campaign: Campaign) -> Figure:
