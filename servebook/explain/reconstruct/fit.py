@@ -62,7 +62,9 @@ def fit(condition: Condition, start: Recipe, *, based: bool = False) -> Fit:
     """
     free = _free(condition) if condition.targets else ()
     if start.pause_s == 0 and "pause_s" in free:
-        start = replace(start, pause_s=_idle_s(condition))
+        start = replace(start, pause_s=_idle_s(condition) or 1.0)
+    if start.delay_s == 0 and "delay_s" in free:
+        start = replace(start, delay_s=condition.targets["ttft_mean_s"] / 2)
     best: Fit | None = None
     for candidate in (start,) if based else _candidates(condition, start):
         found = _solve(condition, candidate, free)
@@ -116,6 +118,8 @@ def _free(condition: Condition) -> tuple[str, ...]:
         return ("decode_s", *(second if "tpot_mean_ms" in printed else ()), *third)
     if "itl_median_ms" not in printed:
         latency = "ttft_mean_s" in printed
+        if latency and queued:  # the queue sets the TTFT; a pause shortens it
+            return ("decode_s", "pause_s")
         return ("decode_s", "prefill_tok_s", "delay_s") if latency else ("pause_s",)
     names = ("decode_s", "prefill_tok_s", "spread_up")
     return (*names, "pause_s") if throughput else names
@@ -131,12 +135,20 @@ def _candidates(condition: Condition, start: Recipe) -> Iterator[Recipe]:
         return
     tail = condition.targets.get("itl_p99_ms")
     middle = condition.targets.get("itl_median_ms", 0)
-    for ramp, jitter, batch in product((1.0, 0.0, 0.5), (0.5, 0.1, 0.25), range(1, 7)):
+    # a queue needs more waves to fill: its first requests did not wait
+    stretch = (1, 2) if tail is None and "ttft_mean_s" in condition.targets else (1,)
+    choices = product((1.0, 0.0, 0.5), (0.5, 0.1, 0.25), stretch, range(1, 7))
+    for ramp, jitter, longer, batch in choices:
         rate = start.prefill_tok_s
         if tail and tail > 3 * middle:
             rate = batch * condition.isl / ((tail - middle) / 1e3)
         yield replace(
-            start, prompts_per_batch=batch, ramp=ramp, pause_jitter=jitter, prefill_tok_s=rate
+            start,
+            prompts_per_batch=batch,
+            ramp=ramp,
+            pause_jitter=jitter,
+            prefill_tok_s=rate,
+            waves=start.waves * longer,
         )
 
 
