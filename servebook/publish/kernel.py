@@ -8,6 +8,7 @@ listens on the network.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +63,8 @@ def kernel_class(folder: Path) -> type[AsyncKernelManager]:
 
         async def _async_pre_start_kernel(self, **kwargs: Any) -> Any:
             kwargs["env"] = environment(folder / "ipython")
+            # What cells write comes as messages; the rest is the kernel's own talk of its end.
+            kwargs["stdout"] = kwargs["stderr"] = subprocess.DEVNULL
             return await super()._async_pre_start_kernel(**kwargs)
 
         pre_start_kernel = _async_pre_start_kernel
