@@ -14,9 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servebook.measure.tokens import RunTokens
 from servebook.tables import Tables
 
-__all__ = ["LEAST_GAPS", "LEAST_SHARE", "OWN_GAPS", "OWN_IDLE_GAPS", "Baseline", "baselines"]
+__all__ = [
+    "LEAST_GAPS",
+    "LEAST_SHARE",
+    "OWN_GAPS",
+    "OWN_IDLE_GAPS",
+    "Baseline",
+    "baselines",
+    "clean_gaps",
+    "prompt_waits",
+]
 
 #: Fewer gaps than this make no baseline.
 LEAST_GAPS = 100
@@ -27,6 +37,8 @@ OWN_GAPS = "own gaps without a first token in them"
 OWN_IDLE_GAPS = "own gaps in which no request waited for its first token"
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,7 @@ class Baseline:
     n_gaps: int
 
 
-def baselines(tables: Tables, clean: Mapping[str, tuple[str, Ints]]) -> dict[str, Baseline]:
+def baselines(tables: Tables, clean: Mapping[str, tuple[str, Floats]]) -> dict[str, Baseline]:
     """The baseline of each run in ``clean`` (run_id: what its clean gaps are called, and the
     gaps in ns without a prefill in them).
 
@@ -78,6 +90,26 @@ def baselines(tables: Tables, clean: Mapping[str, tuple[str, Ints]]) -> dict[str
     return out
 
 
-def _of(source: str, gaps: Ints) -> Baseline:
+def prompt_waits(run: RunTokens, slack_ns: float) -> Bools:
+    """Per gap: whether some request waited for its first token all through it, give or take."""
+    known = ~np.isnan(run.start) & ~np.isnan(run.first)
+    start, first = np.sort(run.start[known]), np.sort(run.first[known])
+    begun = np.searchsorted(start, run.gap_end - run.gap + slack_ns, side="right")
+    done = np.searchsorted(first, run.gap_end - slack_ns, side="left")
+    return np.asarray(begun > done)
+
+
+def clean_gaps(run: RunTokens, free: Bools) -> tuple[str, Floats]:
+    """What the run's clean gaps are called, and their lengths in ns: those without a prefill
+    (``free``), and best while nobody waits.
+    """
+    # Half a typical gap: a closed-loop client sends its next request just after a token.
+    idle = free & ~prompt_waits(run, 0.5 * run.scale)
+    if idle.sum() >= max(LEAST_GAPS, LEAST_SHARE * len(idle)):
+        return OWN_IDLE_GAPS, run.gap[idle]
+    return OWN_GAPS, run.gap[free]
+
+
+def _of(source: str, gaps: Floats) -> Baseline:
     median, p95, p99 = np.percentile(gaps, [50, 95, 99])
     return Baseline(source, float(median), float(p95), float(p99), len(gaps))

@@ -30,7 +30,7 @@ _TOGETHER = 0.9
 #: An unseen prefill takes at least this share of a seen one's time.
 _LEAST_ROOM = 0.5
 #: Requests come in groups: a step that other prompts ran ahead of is the likelier by this much.
-_COMPANY = 0.3
+_COMPANY = 0.1
 #: One step later weighs as much as this share of a prefill's time.
 _LATER = 0.05
 
@@ -82,9 +82,11 @@ def find_prefills(
     length = np.concatenate([[np.nan], np.diff(ends)]) if len(ends) else ends
     excess = np.where(joined, length - decode, np.nan)
     count = np.bincount(step, minlength=len(ends))
-    usual = np.median(excess[(count > 0) & joined] / count[(count > 0) & joined]) if (
-        (count > 0) & joined
-    ).any() else np.nan
+    usual = (
+        np.median(excess[(count > 0) & joined] / count[(count > 0) & joined])
+        if ((count > 0) & joined).any()
+        else np.nan
+    )
     left = excess - usual * count
     request, at, end = seen, step, run.first[seen]
     if usual > 0:
@@ -99,12 +101,10 @@ def find_prefills(
     close = np.round(np.where(np.isnan(end), ends[at], end) / (_SAME * run.scale))
     order = np.lexsort((begun, close, at))
     request, at, end = request[order], at[order], end[order]
-    return Prefills(request, at, _batches(run, request, at, end, ends, decode), end)
+    return Prefills(request, at, _batches(run, at, end, ends, decode), end)
 
 
-def _batches(
-    run: RunTokens, request: Ints, at: Ints, end: Floats, ends: Floats, decode: Floats
-) -> Ints:
+def _batches(run: RunTokens, at: Ints, end: Floats, ends: Floats, decode: Floats) -> Ints:
     """Number the prefill steps: first tokens that came on time and together shared one."""
     if not len(at):
         return np.empty(0, dtype=np.int64)
@@ -146,9 +146,7 @@ def _unseen(
     found: list[tuple[int, int, float]] = []
     rest, busy = left.copy(), count.copy()
     for number in np.argsort(begin, kind="stable"):
-        place = _where(
-            begin[number], until[number], seen[number], engine, ends, rest, busy, usual
-        )
+        place = _where(begin[number], until[number], seen[number], engine, ends, rest, busy, usual)
         if place >= 0:
             rest[place] -= usual
             busy[place] += 1
@@ -183,7 +181,9 @@ def _where(
         window = own[low:high]
         room = np.nan_to_num(rest[window], nan=0.0) / usual
         later = np.arange(len(window))
-        cost = np.abs(room - np.maximum(np.round(room), 1)) + _LATER * (later if np.isnan(first) else later[::-1])
+        cost = np.abs(room - np.maximum(np.round(room), 1)) + _LATER * (
+            later if np.isnan(first) else later[::-1]
+        )
         cost -= _COMPANY * (busy[window] > 0)
         cost[room < _LEAST_ROOM] = np.inf
         if len(cost) and cost.min() < least:

@@ -19,7 +19,14 @@ import pyarrow.compute as pc
 from servebook.measure.metrics import COUNTS, ITL_STATISTICS, LATENCIES, STATISTICS, VALUES
 from servebook.tables import Tables
 
-__all__ = ["IDENTITY", "TOKEN_GAP_TOLERANCE", "gap_metrics", "gap_positions", "request_metrics", "run_metrics"]
+__all__ = [
+    "IDENTITY",
+    "TOKEN_GAP_TOLERANCE",
+    "gap_metrics",
+    "gap_positions",
+    "request_metrics",
+    "run_metrics",
+]
 
 IDENTITY = (
     "run_id",

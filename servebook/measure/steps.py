@@ -73,7 +73,7 @@ class Timeline:
     def length(self) -> Floats:
         """From the end of the step before to the step's end, NaN after an idle time."""
         ends = self.ends
-        return np.where(self.joined, np.diff(ends, prepend=np.nan), np.nan)
+        return np.asarray(np.where(self.joined, np.diff(ends, prepend=np.nan), np.nan))
 
 
 def timelines(tables: Tables) -> Iterator[Timeline]:
@@ -147,9 +147,7 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
     )
 
 
-def _flat(
-    run: RunTokens, order: Ints, rows: list[Ints], placed: Placed
-) -> tuple[Ints, Ints, Ints]:
+def _flat(run: RunTokens, order: Ints, rows: list[Ints], placed: Placed) -> tuple[Ints, Ints, Ints]:
     """Steps numbered through all clocks: per gap, first per request, and the clock per step."""
     n_clocks = int(placed.clock.max(initial=-1)) + 1
     length = np.zeros(n_clocks, dtype=np.int64)
@@ -169,7 +167,8 @@ def _flat(
 
 def _ends(run: RunTokens, step_of_gap: Ints, n: int) -> tuple[Floats, Ints]:
     """When the earliest token of each step came, and how many came; a step without any: the next
-    one's."""
+    one's.
+    """
     known = step_of_gap >= 0
     ends = np.full(n, np.inf)
     np.minimum.at(ends, step_of_gap[known], run.gap_end[known])
@@ -203,7 +202,7 @@ def _usual(ends: Floats, decoded: Ints, plain: Bools, scale: float, shared: bool
     for size in np.flatnonzero(counts >= _LEAST_STEPS):
         value = float(np.percentile(length[plain & (decoded == size)], q))
         usual[decoded == size] = value
-    return np.maximum(usual, 0.01 * scale)
+    return np.asarray(np.maximum(usual, 0.01 * scale))
 
 
 def _corrected(ends: Floats, engine: Ints, usual: Floats) -> Floats:
@@ -221,7 +220,7 @@ def steps(tables: Tables, run_id: str | None = None) -> pd.DataFrame:
     """The steps of every run (or of ``run_id``) in time order; one row per engine step.
 
     Columns: run_id, engine (0, 1, ...: replicas with clocks of their own), step (0, 1, ... within
-    the run), end_ns (Int64, on the run's clock), duration_ns (Int64; null where the engine was
+    the run), end_ns (int64, on the run's clock), duration_ns (Int64; null where the engine was
     idle before), n_decoded, n_first_tokens, prefill_tokens (prompt tokens, cached ones left out,
     of the requests that got their first token in the step; Int64, null where unknown),
     prefill_requests (tuple of request_ids).
@@ -240,82 +239,97 @@ def steps(tables: Tables, run_id: str | None = None) -> pd.DataFrame:
 
 
 def _rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
-    run, found = line.tokens, line.prefills
-    ids = np.full(len(run.first) + 1, None, dtype=object)
-    ids[:-1] = names[run.request_row]
-    isl = np.append(run.isl, np.nan)
-    batches, begin = np.unique(found.batch, return_index=True)
-    members = np.split(np.arange(len(found.batch)), begin[1:]) if len(batches) else []
-    with_decode = line.style == "shared"
-    n = len(line.ends)
+    run, n = line.tokens, len(line.ends)
+    batch = _batch_rows(line, names)
+    shared = batch["beside"].to_numpy() & (line.style == "shared")
     decode = pd.DataFrame(
         {
             "engine": line.engine,
             "place": np.arange(n),
-            "rank": 1,
+            "prefill": False,
             "end": line.ends,
             "n_decoded": line.decoded,
             "n_first_tokens": 0,
             "prefill_tokens": 0.0,
-            "prefill_requests": [()] * n,
             "joined": line.joined,
             "begun": np.nan,
         }
     )
-    own = []
-    for rows in members:
-        at = int(found.step[rows[0]])
-        who = found.request[rows]
-        end = float(np.min(found.end[rows]))
-        latest = line.ends[at] - _LEAST_STEP * line.decode[at]
-        tokens = float(isl[who].sum())
-        ones = tuple(str(ids[i]) for i in who if i >= 0)
-        if with_decode and line.joined[at]:
-            decode.loc[at - 1, "n_first_tokens"] = len(who)
-            decode.loc[at - 1, "prefill_tokens"] = tokens
-            decode.at[at - 1, "prefill_requests"] = ones
-            continue
-        own.append(
-            {
-                "engine": int(line.engine[at]),
-                "place": at,
-                "rank": 0,
-                "end": latest if np.isnan(end) else min(end, latest),
-                "n_decoded": 0,
-                "n_first_tokens": int((~np.isnan(found.end[rows])).sum()),
-                "prefill_tokens": tokens,
-                "prefill_requests": ones,
-                "joined": bool(line.joined[at]),
-                "begun": float(np.nanmin(np.append(run.start[who[who >= 0]], np.inf))),
-            }
-        )
-    frame = pd.concat([pd.DataFrame(own, columns=decode.columns), decode]) if own else decode
-    frame = frame.sort_values(["engine", "place", "rank", "end"], kind="stable")
-    before = frame["end"].shift()
-    fresh = frame["engine"].ne(frame["engine"].shift())
+    ones = np.full(n, None, dtype=object)
+    ones[:] = [()] * n
+    # Its first token came out of the step before the request's own first decode step.
+    beside = batch[shared]
+    at = beside["place"].to_numpy() - 1
+    for name in ("n_first_tokens", "prefill_tokens"):
+        column = decode[name].to_numpy(copy=True)
+        column[at] = beside[name]
+        decode[name] = column
+    ones[at] = beside["prefill_requests"]
+    decode["prefill_requests"] = ones
+    frame = pd.concat([batch[~shared].drop(columns="beside"), decode]) if len(batch) else decode
+    order = ["engine", "place", "prefill", "end"]
+    frame = frame.sort_values(order, ascending=[True, True, False, True], kind="stable")
     frame["end"] = frame.groupby("engine")["end"].cummax()
-    before = before.where(~fresh)
+    same = frame["engine"].eq(frame["engine"].shift())
+    before = frame["end"].shift().where(same)
     # A prefill on an idle engine began when its request came.
-    began = np.fmax(before, frame["begun"])
-    prefill = frame["rank"].eq(0)
-    after_prefill = prefill.shift(fill_value=False) & ~fresh
-    known = prefill & np.isfinite(began) | (~prefill & (frame["joined"] | after_prefill))
-    frame["duration"] = (frame["end"] - began.where(prefill, before)).where(known)
-    frame = frame.sort_values(["end", "engine", "place", "rank"], kind="stable")
-    frame = frame.reset_index(drop=True)
+    prefill = frame["prefill"]
+    began = np.where(prefill, np.fmax(before, frame["begun"]), before)
+    follows = frame["joined"] | (prefill.shift(fill_value=False) & same)
+    frame["duration"] = np.where(prefill | follows, frame["end"] - began, np.nan)
+    frame = frame.sort_values(["end", *order[:3]], ascending=[True, True, True, False])
     return pd.DataFrame(
         {
             "run_id": run.run_id,
-            "engine": frame["engine"],
+            "engine": frame["engine"].to_numpy(),
             "step": np.arange(len(frame)),
-            "end_ns": (frame["end"].round().astype("int64") + run.zero_ns).astype("Int64"),
-            "duration_ns": frame["duration"].round().astype("Int64"),
-            "n_decoded": frame["n_decoded"],
-            "n_first_tokens": frame["n_first_tokens"].astype("int64"),
-            "prefill_tokens": frame["prefill_tokens"].round().astype("Int64"),
-            "prefill_requests": frame["prefill_requests"],
+            "end_ns": np.rint(frame["end"].to_numpy()).astype(np.int64) + run.zero_ns,
+            "duration_ns": _whole(frame["duration"]),
+            "n_decoded": frame["n_decoded"].to_numpy(),
+            "n_first_tokens": frame["n_first_tokens"].to_numpy(),
+            "prefill_tokens": _whole(frame["prefill_tokens"]),
+            "prefill_requests": frame["prefill_requests"].to_numpy(),
         }
     )
+
+
+def _batch_rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
+    """One row per prefill step; ``beside``: others were decoding."""
+    run, found = line.tokens, line.prefills
+    _, begin = np.unique(found.batch, return_index=True)
+    at = found.step[begin]
+    seen = ~np.isnan(found.end)
+    parts = np.split(np.arange(len(found.batch)), begin[1:]) if len(begin) else []
+    isl, start = np.append(run.isl, np.nan)[found.request], np.append(run.start, np.nan)
+    came = np.where(seen, found.end, np.inf)
+    latest = line.ends[at] - _LEAST_STEP * line.decode[at]
+    reduce = np.add.reduceat if len(begin) else lambda values, _: values
+    least = np.minimum.reduceat if len(begin) else lambda values, _: values
+    ids = np.full(len(run.first), None, dtype=object)
+    ids[:] = names[run.request_row]
+    requests = np.full(len(begin), None, dtype=object)
+    requests[:] = [tuple(str(ids[i]) for i in found.request[p] if i >= 0) for p in parts]
+    begun = least(np.where(found.request >= 0, start[found.request], np.inf), begin)
+    return pd.DataFrame(
+        {
+            "engine": line.engine[at],
+            "place": at,
+            "prefill": True,
+            "end": np.minimum(least(came, begin), latest),
+            "n_decoded": np.zeros(len(begin), dtype=np.int64),
+            "n_first_tokens": reduce(seen.astype(np.int64), begin),
+            "prefill_tokens": reduce(isl, begin),
+            "joined": line.joined[at],
+            "begun": np.where(np.isfinite(begun), begun, np.nan),
+            "prefill_requests": requests,
+            "beside": line.joined[at],
+        }
+    )
+
+
+def _whole(values: pd.Series[float]) -> pd.arrays.IntegerArray:
+    missing = values.isna().to_numpy()
+    return pd.arrays.IntegerArray(np.rint(values.fillna(0).to_numpy()).astype(np.int64), missing)
 
 
 def step_quality(tables: Tables) -> pd.DataFrame:

@@ -30,11 +30,12 @@ class RunTokens:
     """One run. Times are floats in ns since ``zero_ns``, NaN where unknown.
 
     Per request, in the order of the table ``requests``: ``request_row`` (position in the table),
-    ``scheduled``, ``start``, ``first``, ``end``, ``isl`` (less cached tokens), ``ok``, ``exact`` (each chunk is
-    one token), ``bounds`` (its gaps are ``bounds[i]:bounds[i + 1]``).
+    ``scheduled``, ``start``, ``first``, ``end``, ``isl`` (less cached tokens), ``ok``, ``exact``
+    (each chunk is one token), ``bounds`` (its gaps are ``bounds[i]:bounds[i + 1]``).
     Per gap, request by request: ``gap_row`` (position in the table ``gaps``), ``request``,
     ``index``, ``gap_end``, ``gap``, ``leading`` (a first gap that ends with the first token).
-    ``scale`` is the median gap of note. ``timed`` is false where gaps have lengths but no common clock.
+    ``scale`` is the median gap of note. ``timed`` is false where gaps have lengths, but no
+    common clock.
     """
 
     run_id: str
@@ -142,9 +143,7 @@ def _one(
     osl = number("osl")
     # An empty chunk ahead of the first token makes one gap more, of next to no length.
     extra = np.zeros(len(mine), dtype=bool)
-    extra[begun] = (n_gaps[begun] == osl[begun]) & (
-        gap[bounds[:-1][begun]] < _LEADING * scale
-    )
+    extra[begun] = (n_gaps[begun] == osl[begun]) & (gap[bounds[:-1][begun]] < _LEADING * scale)
     leading = np.zeros(len(gap), dtype=bool)
     leading[bounds[:-1][extra]] = True
     first[extra] = gap_end[bounds[:-1][extra]]

@@ -1,0 +1,300 @@
+"""Stalled gaps: those in which the engine did something other than decode.
+
+The engine's steps are recovered first (``servebook.measure.steps``); a gap is then the steps
+between two of them, whenever the client saw the tokens. It is a stall
+
+- by ``prefill``, exactly if a prompt with a step of its own was prefilled between the two;
+- by ``link``, if the engine's step took several decode steps' time while a counter says that a
+  link was congested or paused;
+- ``unexplained``, if the step took so much longer than all ordinary steps of its run that the
+  engine must have paused. Slow steps below that are ordinary: no cause is made up for them.
+
+A gap after a request's own first token is stalled only by prompts that came after its own. Where
+prompts share steps with decodes (chunked prefill) decode goes on: such gaps are counted as slow
+(above the baseline's p95 while a request waited for its first token), never as stalls.
+
+Where chunks hold several tokens there are no steps to recover: a gap is a stall by ``prefill`` if
+another request's first token came inside it. What this cannot see: prefills of a run without a
+common clock, prompts that another client sent to the same engine, and replicas of one step clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from servebook.measure.baseline import Baseline, baselines, clean_gaps, prompt_waits
+from servebook.measure.steps import Timeline, recover
+from servebook.measure.tokens import RunTokens, run_tokens
+from servebook.tables import Tables
+
+__all__ = [
+    "CAUSES",
+    "CONGESTED",
+    "GAP_COLUMNS",
+    "ClassifiedRun",
+    "classify",
+    "gap_stalls",
+]
+
+CAUSES = ("none", "prefill", "link", "unexplained")
+#: A link this busy in an interval counts as congested.
+CONGESTED = 0.9
+#: A step this many decode steps too long may be the work of a link.
+_LONG = 4.0
+#: An unexplained stall is this many times the spread (p99 - p50) of ordinary steps too long.
+_BEYOND = 20.0
+#: Fewer ordinary steps have no p99 to go by.
+_LEAST_STEPS = 100
+#: Times below this (in 1970) count from the run's own start and meet no counter.
+_EPOCH_NS = 10**15
+#: Share of a typical gap within which a first token counts as the gap's own (chunks of tokens).
+_EDGE = 0.1
+
+GAP_COLUMNS = (
+    "run_id",
+    "request_id",
+    "index",
+    "end_ns",
+    "gap_ns",
+    "step_end_ns",
+    "is_stall",
+    "cause",
+    "prefill_tokens",
+)
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ClassifiedRun:
+    """One run's gaps, in the order of ``tokens``: what each is. ``line`` is None without steps.
+
+    ``cause`` numbers ``CAUSES``; ``prefill_tokens`` is NaN where unknown; ``n_prefills`` counts
+    prefill steps in the gap; ``slow`` and ``long`` are by ``base`` (None: too few gaps).
+    """
+
+    tokens: RunTokens
+    line: Timeline | None
+    style: str
+    base: Baseline | None
+    n_prefills: Ints
+    prefill_tokens: Floats
+    cause: npt.NDArray[np.int8]
+    slow: Bools
+    long: Bools
+
+    @property
+    def stall(self) -> Bools:
+        """Whether each gap is a stall."""
+        return self.cause > 0
+
+
+def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[ClassifiedRun]:
+    """Each run whose gaps have a common clock. ``links``: see ``gap_stalls``."""
+    lost = {
+        run: (n or 0) > 0 or complete is False
+        for run, n, complete in zip(
+            tables.runs["run_id"].to_pylist(),
+            tables.runs["n_lost"].to_pylist(),
+            tables.runs["complete"].to_pylist(),
+            strict=True,
+        )
+    }
+    found = []
+    for run in run_tokens(tables):
+        if run.timed:
+            line = recover(run, lost=lost[run.run_id])
+            found.append((run, line, *(_by_step(line) if line else _by_time(run))))
+    base = baselines(
+        tables,
+        {run.run_id: clean_gaps(run, count == 0) for run, _, count, _ in found},
+    )
+    for run, line, count, tokens in found:
+        style = line.style if line else "separate"
+        own = base.get(run.run_id)
+        cause = np.zeros(len(run.gap), dtype=np.int8)
+        slow = long = np.zeros(len(run.gap), dtype=bool)
+        if line:
+            cause = _paused(line, links)
+        if style != "shared":
+            cause[count > 0] = CAUSES.index("prefill")
+        if own:
+            long = run.gap > own.p99_ns
+            if style == "shared":
+                slow = (run.gap > own.p95_ns) & prompt_waits(run, 0.5 * own.median_ns)
+        yield ClassifiedRun(run, line, style, own, count, tokens, cause, slow & (cause == 0), long)
+
+
+def gap_stalls(tables: Tables, links: pd.DataFrame | None = None) -> pd.DataFrame:
+    """One row per gap of the table ``gaps``, in its order, of requests of any phase and status.
+
+    Columns: run_id, request_id, index (0 = first gap), end_ns, gap_ns, step_end_ns (when the
+    engine's step ended, as recovered), is_stall, cause (none, prefill, link, unexplained),
+    prefill_tokens (prompt tokens, cached ones left out, of the prompts whose prefill ended in the
+    gap; 0 without one, null where a length is unknown); is_slow (in a step shared with a prompt),
+    is_long (above the baseline's p99), prefill_style. Null where the run has no common clock.
+
+    ``links``: intervals of counters (``servebook.measure.intervals``) on the same clock: t0_ns,
+    t1_ns, util_fraction, and paused (bool) where the counters tell. A link is congested above
+    ``CONGESTED``. None or empty: no stall is put down to a link.
+    """
+    n = tables.gaps.num_rows
+    step_end = np.zeros(n, dtype=np.int64)
+    tokens = np.full(n, np.nan)
+    cause = np.full(n, -1, dtype=np.int8)
+    slow, long = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    stepped = np.zeros(n, dtype=bool)
+    style = np.full(n, "", dtype=object)
+    for one in classify(tables, links):
+        rows = one.tokens.gap_row
+        cause[rows], tokens[rows] = one.cause, one.prefill_tokens
+        slow[rows], long[rows], style[rows] = one.slow, one.long, one.style
+        if one.line:
+            known = one.line.step_of_gap >= 0
+            ends = np.rint(one.line.ends).astype(np.int64) + one.tokens.zero_ns
+            stepped[rows] = known
+            step_end[rows[known]] = ends[one.line.step_of_gap[known]]
+    unknown = cause < 0
+    names = np.array([*CAUSES, None], dtype=object)
+
+    def flag(values: Bools) -> Any:
+        return pd.arrays.BooleanArray(values, unknown)
+
+    def whole(values: npt.NDArray[Any], missing: Bools) -> Any:
+        return pd.arrays.IntegerArray(np.where(missing, 0, values).astype(np.int64), missing)
+
+    kinds = {pa.int64(): pd.Int64Dtype()}.get
+    return pd.DataFrame(
+        {
+            "run_id": tables.gaps["run_id"].to_pandas().astype(object),
+            "request_id": tables.gaps["request_id"].to_pandas().astype(object),
+            "index": tables.gaps["index"].to_pandas(),
+            "end_ns": tables.gaps["end_ns"].to_pandas(types_mapper=kinds),
+            "gap_ns": tables.gaps["gap_ns"].to_pandas(types_mapper=kinds),
+            "step_end_ns": whole(step_end, ~stepped),
+            "is_stall": flag(cause > 0),
+            "cause": names[cause],
+            "prefill_tokens": whole(np.nan_to_num(tokens), np.isnan(tokens) | unknown),
+            "is_slow": flag(slow),
+            "is_long": flag(long),
+            "prefill_style": style,
+        }
+    )
+
+
+def _by_step(line: Timeline) -> tuple[Ints, Floats]:
+    """Prefill steps between the two emissions of each gap, and the prompt tokens in them."""
+    run, found, n = line.tokens, line.prefills, len(line.ends)
+    isl = np.append(run.isl, np.nan)[found.request]
+    unknown = np.isnan(isl)
+    _, begin = np.unique(found.batch, return_index=True)
+    ahead = [
+        np.bincount(found.step[begin], minlength=n),
+        np.bincount(found.step, np.where(unknown, 0.0, isl), minlength=n),
+        np.bincount(found.step, unknown, minlength=n),
+    ]
+    # After a request's own prefill only those of later batches come into its first gap.
+    new = np.zeros(len(found.batch), dtype=bool)
+    new[begin] = True
+    own = [
+        _later(found.step, found.batch, value)
+        for value in (new.astype(float), np.where(unknown, 0.0, isl), unknown.astype(float))
+    ]
+    shared = line.style == "shared"
+    step, first = line.step_of_gap, run.index == 0
+    if run.leading.any():
+        first = first | np.roll(run.leading, 1)
+    before = np.where(first, line.step_of_request[run.request], np.roll(step, 1))
+    place = np.full(len(run.first), -1, dtype=np.int64)
+    known = found.request >= 0
+    place[found.request[known]] = np.flatnonzero(known)
+    out = []
+    for total, after in zip(ahead, own, strict=True):
+        if shared:  # a first token in a step belongs to the gaps that end with the step
+            total = np.append(total[1:], 0)
+        sums = np.cumsum(total)
+        value = sums[np.maximum(step, 0)] - sums[np.maximum(before, 0)]
+        if not shared:
+            at = place[run.request]
+            value = value + np.where(first & (at >= 0), after[at], 0)
+        value[(step < 0) | run.leading] = 0
+        out.append(value)
+    count, tokens, missing = out
+    return count.astype(np.int64), np.where(missing > 0, np.nan, tokens)
+
+
+def _later(step: Ints, batch: Ints, value: Floats) -> Floats:
+    """For each prefill the sum of ``value`` over later batches ahead of the same step."""
+    if not len(step):
+        return np.empty(0)
+    sums = np.cumsum(value)
+    last_of_step = np.searchsorted(step, step, side="right") - 1
+    last_of_batch = np.searchsorted(batch, batch, side="right") - 1
+    return np.asarray(sums[last_of_step] - sums[last_of_batch])
+
+
+def _by_time(run: RunTokens) -> tuple[Ints, Floats]:
+    """The same from first tokens inside each gap, where chunks hold several tokens."""
+    seen = np.flatnonzero(~np.isnan(run.first))
+    seen = seen[np.argsort(run.first[seen], kind="stable")]
+    first, isl = run.first[seen], run.isl[seen]
+    # A first gap starts at the request's own first token, which is no witness.
+    after = np.searchsorted(first, run.gap_end - run.gap + _EDGE * run.scale, side="right")
+    upto = np.maximum(np.searchsorted(first, run.gap_end, side="right"), after)
+    sums = np.concatenate([[0.0], np.cumsum(isl)])
+    return upto - after, sums[upto] - sums[after]
+
+
+def _paused(line: Timeline, links: pd.DataFrame | None) -> npt.NDArray[np.int8]:
+    """Gaps in which the engine took far too long without a prompt, and what may explain it."""
+    excess = line.length - line.decode
+    plain = line.joined.copy()
+    if line.style == "shared":  # a prompt may be at work in any step while a request waits
+        plain &= ~_waiting(line)
+    else:
+        plain[line.prefills.step] = False
+    # Only a next step of the same requests tells a pause of the engine from a late delivery.
+    plain &= np.append(line.joined[1:], False)
+    cause = np.zeros(len(line.ends), dtype=np.int8)
+    if plain.sum() >= _LEAST_STEPS:
+        spread = np.percentile(excess[plain], 99) - np.median(excess[plain])
+        limit = np.maximum(_LONG * line.decode, _BEYOND * spread)
+        cause[plain & (excess > limit)] = CAUSES.index("unexplained")
+    busy = _busy(line, links)
+    cause[plain & busy & (excess > _LONG * line.decode)] = CAUSES.index("link")
+    out = cause[np.maximum(line.step_of_gap, 0)]
+    out[(line.step_of_gap < 0) | (line.tokens.index == 0)] = 0
+    return out
+
+
+def _waiting(line: Timeline) -> Bools:
+    """Whether some request waited for its first token in each step."""
+    known = ~np.isnan(line.tokens.start) & ~np.isnan(line.tokens.first)
+    start, first = np.sort(line.tokens.start[known]), np.sort(line.tokens.first[known])
+    before = line.ends - np.nan_to_num(line.length)
+    return np.searchsorted(start, line.ends) > np.searchsorted(first, before, side="right")
+
+
+def _busy(line: Timeline, links: pd.DataFrame | None) -> Bools:
+    """Whether a link was congested or paused during each step."""
+    busy = np.zeros(len(line.ends), dtype=bool)
+    if links is None or links.empty or line.tokens.zero_ns < _EPOCH_NS:
+        return busy
+    hot = links["util_fraction"].to_numpy(dtype=np.float64) > CONGESTED
+    if "paused" in links:
+        hot |= links["paused"].fillna(False).to_numpy(dtype=bool)
+    zero = line.tokens.zero_ns
+    begin = np.sort((links["t0_ns"].to_numpy(dtype=np.int64)[hot] - zero).astype(np.float64))
+    end = np.sort((links["t1_ns"].to_numpy(dtype=np.int64)[hot] - zero).astype(np.float64))
+    start = line.ends - np.nan_to_num(line.length)
+    # Intervals begun before the step's end and not ended before its start.
+    return np.searchsorted(begin, line.ends, side="left") > np.searchsorted(end, start, "right")
