@@ -45,17 +45,16 @@ def ledger(campaign: Campaign) -> Figure:
     silent = [e for e in entries if e.verdict == "not computable"]
     title = f"{len(met)} of {words.count(len(entries), 'printed figure')} follow from the dumps"
     runs = sorted({run for e in entries if e.found for run in e.found.runs})
+    share = {kind: words.percent(value, 1) for kind, value in RELATIVE.items()}
     parts = [f"{len(off)} off"] if off else []
     parts += [f"{len(silent)} not computable"] if silent else []
     return Figure(
         id="ledger",
         title=title + (f"; {words.listed(parts)}" if parts else ""),
         subtitle=(
-            "Shaded: met. Measured figures (circles): within "
-            f"{words.percent(RELATIVE['measured'], 1)} "
-            "or half the last printed digit. Derived (diamonds): it rounds to the print or lies "
-            f"within {words.percent(RELATIVE['derived'], 1)}. Models (squares), inputs (crosses): it "
-            "rounds to the print."
+            f"Shaded: met. Measured figures (circles): within {share['measured']} or half the last "
+            "printed digit. Derived (diamonds): it rounds to the print or lies within "
+            f"{share['derived']}. Models (squares), inputs (crosses): it rounds to the print."
         ),
         chart=within_tolerance(_dots([*met, *off])) if met or off else None,
         table=pd.DataFrame([_row(e) for e in entries]),
