@@ -77,12 +77,15 @@ class Evidence:
         frame["cache_reuse"] = self.campaign.tables.runs["cache_reuse"].to_pylist()
         return frame
 
+    @cached_property
+    def _records(self) -> list[dict[str, Any]]:
+        return [{str(k): v for k, v in run.items()} for run in self.runs.to_dict("records")]
+
     def named(self, row: Printed) -> dict[str, Any]:
         """The run that a measured figure names, which must be of the figure's condition."""
-        hit = self.runs[(self.runs["run_id"] == row.run) | (self.runs["path"] == row.run)]
-        if hit.empty:
+        run = next((r for r in self._records if row.run in (r["run_id"], r["path"])), None)
+        if run is None:
             raise NotComputableError(f"the campaign holds no run {row.run}")
-        run = _record(hit)
         for name in ("configuration", "workload", "isl", "osl", "concurrency"):
             wanted = getattr(row, name)
             if wanted not in (None, "") and (pd.isna(run[name]) or run[name] != wanted):
@@ -110,21 +113,21 @@ class Evidence:
         leaves one out.
         """
         hits = self._of(configuration, workload, isl, osl)
-        hits = hits[hits["concurrency"] == concurrency]
-        hits = hits[[bool(r is True) == reuse for r in hits["cache_reuse"]]]
+        hits = [r for r in hits if pd.notna(r["concurrency"]) and r["concurrency"] == concurrency]
+        hits = [r for r in hits if (r["cache_reuse"] is True) == reuse]
         if client:
-            hits = hits[hits["client"] == client]
+            hits = [r for r in hits if r["client"] == client]
         if other_than:
-            hits = hits[hits["client"] != other_than]
+            hits = [r for r in hits if r["client"] != other_than]
         if len(hits) > 1:
             printed = self._printed_runs(column)
-            named = hits[hits["run_id"].isin(printed) | hits["path"].isin(printed)]
-            hits = hits if named.empty else named
+            named = [r for r in hits if r["run_id"] in printed or r["path"] in printed]
+            hits = named or hits
         where = _words(configuration, workload, isl, osl, f"{concurrency} in flight")
         if len(hits) != 1:
-            count = "no run" if hits.empty else f"{len(hits)} runs that could be meant"
+            count = f"{len(hits)} runs that could be meant" if hits else "no run"
             raise NotComputableError(f"{count}: {where}")
-        run = _record(hits)
+        (run,) = hits
         if pd.isna(run[column]):
             raise NotComputableError(f"{column} is undefined in {run['run_id']}")
         return run
@@ -140,7 +143,7 @@ class Evidence:
     ) -> pd.DataFrame:
         """``saturation.points`` of a configuration, one run per concurrency."""
         hits = self._of(configuration, workload, isl, osl)
-        known = sorted({int(c) for c in hits["concurrency"].dropna()})
+        known = sorted({int(r["concurrency"]) for r in hits if pd.notna(r["concurrency"])})
         if not known:
             where = _words(configuration, workload, isl, osl)
             raise NotComputableError(f"no run: {where}")
@@ -155,26 +158,28 @@ class Evidence:
             )
             for c in known
         ]
-        return points(pd.DataFrame(chosen), column)
+        needed = ("configuration", "workload", "concurrency", "run_id", column)
+        return points(
+            pd.DataFrame([{name: run[name] for name in needed} for run in chosen]), column
+        )
 
     def lengths(self, configuration: str, workload: str) -> list[tuple[int, int]]:
         """The (isl, osl) that a configuration ran of a workload, in order."""
-        hits = self._of(configuration, workload, None, None)[["isl", "osl"]].dropna()
-        return sorted({(int(i), int(o)) for i, o in hits.itertuples(index=False, name=None)})
+        hits = self._of(configuration, workload, None, None)
+        pairs = ((r["isl"], r["osl"]) for r in hits)
+        return sorted({(int(i), int(o)) for i, o in pairs if pd.notna(i) and pd.notna(o)})
 
     def _of(
         self, configuration: str, workload: str, isl: int | None, osl: int | None
-    ) -> pd.DataFrame:
-        hits = self.runs[self.runs["level"] == "records"]
-        for name, wanted in (
-            ("configuration", configuration),
-            ("workload", workload),
-            ("isl", isl),
-            ("osl", osl),
-        ):
-            if wanted not in (None, ""):
-                hits = hits[(hits[name] == wanted).fillna(False).to_numpy(dtype=bool)]
-        return hits
+    ) -> list[dict[str, Any]]:
+        wanted = {"configuration": configuration, "workload": workload, "isl": isl, "osl": osl}
+        wanted = {name: value for name, value in wanted.items() if value not in (None, "")}
+        return [
+            run
+            for run in self._records
+            if run["level"] == "records"
+            and all(pd.notna(run[name]) and run[name] == value for name, value in wanted.items())
+        ]
 
     def _printed_runs(self, column: str) -> set[str]:
         return {r.run for r in self.printed if MEASURED.get((r.metric, r.stat)) == column}
@@ -201,10 +206,6 @@ class Evidence:
                 "no counters of an uplink overlap a run (the manifest's ports tell the uplinks)"
             )
         return seen
-
-
-def _record(frame: pd.DataFrame) -> dict[str, Any]:
-    return {str(name): value for name, value in frame.iloc[0].items()}
 
 
 def _words(configuration: str, workload: str, isl: int | None, osl: int | None, *more: str) -> str:
