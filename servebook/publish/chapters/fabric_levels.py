@@ -7,16 +7,16 @@ from typing import Any
 import pandas as pd
 
 from servebook.publish import words
-from servebook.publish.chapters.common import label, marks
+from servebook.publish.chapters.common import in_flight, label, marks
 from servebook.publish.chapters.fabric_base import (
     NOT_WATCHED,
     Scale,
     colour,
     evidence,
     measured,
+    named,
     nothing,
     ordered,
-    run_words,
     scale,
     speed_words,
 )
@@ -142,10 +142,6 @@ def peak(campaign: Campaign) -> Statement:
     """The highest reading of any link while a run went on, with its window."""
     name = "fabric-peak"
     fabric = measured(campaign)
-    would = (
-        "Counters read more often would show shorter bursts; another link or a run on a larger "
-        "batch may go higher."
-    )
     if fabric is None or fabric.seen["peak_bps"].isna().all():
         why = "holds no byte counters" if fabric is None else "has no run watched closely enough"
         return Statement(
@@ -168,23 +164,31 @@ def peak(campaign: Campaign) -> Statement:
         id=name,
         sentence=(
             f"No link carried more than {rate}{nominal} over {words.duration(top['peak_window_s'])}"
-            f" ({run_words(campaign, top)}; usual there {usual})."
+            f" ({_condition(campaign, top)}); usual there is {usual}."
         ),
         metric="peak link use",
         value=top[column] * unit.factor,
         unit=unit.unit,
         n=int(known["n_inside"].sum()),
         n_of="readings inside runs",
-        low=float(known[f"usual_{unit.column}"].min()) * unit.factor,
-        high=float(known[f"usual_{unit.column}"].max()) * unit.factor,
-        interval="range of the usual use over runs and links",
+        interval="no interval: the highest single reading",
         runs=(str(top["run_id"]),),
         figure="fabric-link-use",
-        would_change=would,
+        would_change=(
+            "counters read more often, which would show shorter bursts; a load that keeps more "
+            "requests running"
+        ),
         verdict=True,
         rank=60,
         marks=marks(campaign),
     )
+
+
+def _condition(campaign: Campaign, run: dict[Any, Any]) -> str:
+    """The run in a sentence: "decode on 16 slots, 16 requests in flight"."""
+    told = f"{run['workload']} on {label(campaign, named(run['configuration']))}"
+    known = pd.notna(run["concurrency"])
+    return f"{told}, {in_flight(run['concurrency'])}" if known else told
 
 
 def _nominal(campaign: Campaign, link: dict[Any, Any]) -> str:

@@ -138,7 +138,7 @@ def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _title(rows: pd.DataFrame) -> str:
-    value = rows["net"].where(rows["net"] > 0, rows["gross"])
+    value = _best(rows)
     by = {b: value[rows["basis"] == b] for b in ("input", "output", "total")}
     names = {"input": "a prefilled token", "output": "a decoded one", "total": "one of a mixed run"}
     lone = {"input": "a prefilled token", "output": "a decoded token", "total": "a token"}
@@ -198,23 +198,22 @@ def cost(campaign: Campaign) -> Statement:
     sentence = f"{_title(rows)}, net of idle" if rows["net"].notna().all() else _title(rows)
     if ratio is not None:
         sentence += f": decode moves {words.times(ratio)} the bytes of prefill per token"
-    net = runs["net"].where(runs["net"] > 0, runs["gross"])
+    spread = _spread(runs, ratio is not None)
     return Statement(
         id=name,
         sentence=sentence + ".",
         metric="bytes per token, decode over prefill" if ratio is not None else "bytes per token",
-        value=ratio if ratio is not None else float(net.median()),
+        value=ratio if ratio is not None else float(_best(runs).median()),
         unit="ratio" if ratio is not None else "B/token",
         n=len(runs),
         n_of="runs",
-        low=float(net.min()),
-        high=float(net.max()),
-        interval="range of bytes per token over runs of all workloads",
+        low=spread[0],
+        high=spread[1],
+        interval="range over pairs of runs" if ratio is not None else "range over runs",
         runs=tuple(sorted(runs["run_id"])),
         figure="fabric-bytes-per-token",
         would_change=(
-            "A different batch: the bytes that an engine moves per step are shared by the requests "
-            "that run in it."
+            "another batch: what an engine moves per step is shared by the requests that run in it"
         ),
         verdict=True,
         rank=65,
@@ -222,9 +221,23 @@ def cost(campaign: Campaign) -> Statement:
     )
 
 
+def _best(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Net of idle where that is known and positive, else gross."""
+    return rows["net"].where(rows["net"] > 0, rows["gross"])
+
+
+def _spread(runs: pd.DataFrame, ratio: bool) -> tuple[float, float]:
+    """Least and most: of the bytes per token, or of decode over prefill in any pair of runs."""
+    value = _best(runs)
+    if not ratio:
+        return float(value.min()), float(value.max())
+    decode, prefill = (value[runs["basis"] == basis] for basis in ("output", "input"))
+    return float(decode.min() / prefill.max()), float(decode.max() / prefill.min())
+
+
 def _decode_over_prefill(rows: pd.DataFrame) -> float | None:
     """Bytes per output token over bytes per input token, medians over the configurations."""
-    value = rows["net"].where(rows["net"] > 0, rows["gross"])
+    value = _best(rows)
     decode, prefill = (value[rows["basis"] == basis] for basis in ("output", "input"))
     if decode.empty or prefill.empty or not prefill.median() > 0:
         return None

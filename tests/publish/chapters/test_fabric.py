@@ -169,6 +169,8 @@ def test_peak_names_the_run_and_its_window(tmp_path):
     got = fabric.peak(one_port(tmp_path, speed=0.1))
     assert got.value == pytest.approx(40)
     assert got.runs == ("pre",)
+    assert (got.low, got.high) == (None, None)
+    assert "(prefill on one node, 1 request in flight)" in got.sentence
     assert "40 % of 100 Mbit/s over 1 s" in got.sentence
     assert got.verdict
 
@@ -188,6 +190,8 @@ def test_the_cost_as_a_sentence(tmp_path):
     got = fabric.cost(one_port(tmp_path))
     assert got.value == pytest.approx((160_000 - 80) / (200_000 - 40))
     assert got.n == 2
+    # One run of each kind: the range over pairs is the ratio itself.
+    assert (got.low, got.high) == (pytest.approx(got.value), pytest.approx(got.value))
     assert set(got.runs) == {"pre", "dec"}
     assert f"decode moves {words.times(got.value)} the bytes of prefill" in got.sentence
 
