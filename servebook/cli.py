@@ -32,6 +32,11 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--json", action="store_true", help="print JSON")
     measure.set_defaults(run=_measure)
 
+    stalls = commands.add_parser("stalls", help="tell the stalled gaps of each run, and why")
+    stalls.add_argument("path", type=Path, help="a dump, a tree of dumps, or a campaign folder")
+    stalls.add_argument("-o", "--output", type=Path, help="write one row per gap (Parquet)")
+    stalls.set_defaults(run=_stalls)
+
     init = commands.add_parser("init", help="write a first campaign.yaml for the dumps in a folder")
     init.add_argument("directory", type=Path)
     init.add_argument("--force", action="store_true", help="replace an existing campaign.yaml")
@@ -71,6 +76,14 @@ def _measure(args: argparse.Namespace) -> int:
     found = measure(args.path)
     print(json.dumps(found, indent=2) if args.json else render(found))
     return 0 if found["runs"] else 1
+
+
+def _stalls(args: argparse.Namespace) -> int:
+    from servebook.measure.stall_report import stalls
+
+    text, n_gaps = stalls(args.path, args.output)
+    print(text)
+    return 0 if n_gaps else 1
 
 
 def _init(args: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy.ndimage import median_filter
 
 __all__ = ["NEAR", "Clock", "Placed", "Sequence", "place"]
 
@@ -29,6 +30,10 @@ Ints = npt.NDArray[np.int64]
 NEAR = 0.2
 #: Below this share of tokens on time one clock does not explain the run.
 _EXPLAINED = 0.5
+#: More replicas than this are not told apart.
+_MOST_CLOCKS = 32
+#: Several clocks must explain so much more than one.
+_GAIN = 0.1
 #: Residuals count at most this many decode steps, so that one pause does not outweigh a row.
 _CLIP = 3.0
 #: A first token before the end of the step ahead of it weighs this much: it cannot be.
@@ -63,12 +68,13 @@ class Clock:
             grown[: self.n] = self.ends[: self.n]
             self.ends = grown
 
-    def take(self, steps: Ints, times: Floats) -> None:
-        """The tokens of one request: known steps end no later, new ones follow."""
+    def take(self, steps: Ints, times: Floats, *, exact: bool) -> None:
+        """The tokens of one request: known steps end no later (if exact), new ones follow."""
         self.reserve(int(steps[-1]) + 1)
-        known = int(np.searchsorted(steps, self.n))
-        own = self.ends[steps[:known]]
-        self.ends[steps[:known]] = np.minimum(own, times[:known])
+        known = int(steps.searchsorted(self.n))
+        if exact:
+            own = self.ends[steps[:known]]
+            self.ends[steps[:known]] = np.minimum(own, times[:known])
         if known < len(steps):
             # Steps that this request skipped end with its next token, until another says sooner.
             fill = np.searchsorted(steps, np.arange(self.n, steps[-1] + 1))
@@ -90,53 +96,63 @@ def place(sequences: list[Sequence], scale: float) -> Placed:
     ``scale`` is the length of a decode step. One clock is tried first; only where fewer than half
     of the tokens lie within ``NEAR`` of their step's end may a sequence open another one.
     """
-    one = _pass(sequences, scale, several=False)
+    one = _pass(sequences, scale, most=1)
     if _on_time(sequences, one, scale) >= _EXPLAINED:
         return one
-    more = _pass(sequences, scale, several=True)
-    better = _on_time(sequences, more, scale) > _on_time(sequences, one, scale) + 0.1
-    return more if better else one
+    more = _pass(sequences, scale, most=_MOST_CLOCKS)
+    # A clock of one request explains it for nothing: its steps count as not explained.
+    gain = _on_time(sequences, more, scale, alone=0.0) - _on_time(sequences, one, scale)
+    return more if gain > _GAIN else one
 
 
-def _pass(sequences: list[Sequence], scale: float, *, several: bool) -> Placed:
-    clocks: list[Clock] = [Clock()]
+def _pass(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
+    clocks = [Clock()]
     chosen = np.full(len(sequences), -1, dtype=np.int64)
     steps: list[Ints] = []
     for number, one in enumerate(sequences):
         if not len(one.times):
             steps.append(np.empty(0, dtype=np.int64))
             continue
-        best, found = 0, None
-        if several:
-            fits = [_fit(clock, one, scale) for clock in clocks]
-            live = [i for i, fit in enumerate(fits) if fit[1] > 0]
-            if live:
-                best = max(live, key=lambda i: fits[i][2])
-                if fits[best][1] >= _LEAST and fits[best][2] < _EXPLAINED:
-                    live = []
-            if not live:
-                # A clock that has run out before this request is as good as a new one.
-                idle = [i for i, c in enumerate(clocks) if c.n and c.ends[c.n - 1] < one.first]
-                best = idle[0] if idle else len(clocks)
-                if best == len(clocks):
-                    clocks.append(Clock())
-                    fits.append((0, 0, 0.0))
-            found = fits[best][0] if live else clocks[best].n
-        else:
-            found = _fit(clocks[0], one, scale)[0]
-        own = found + np.arange(len(one.times), dtype=np.int64)
-        if not one.exact or _share(clocks[best], own, one.times, scale) < _EXPLAINED:
+        best, (begin, shared, near) = _choose(clocks, one, scale, most)
+        own = begin + np.arange(len(one.times), dtype=np.int64)
+        if not one.exact or (shared >= _LEAST and near < _EXPLAINED):
             free = _by_time(clocks[best], one, scale)
             if not one.exact or _skipped(clocks[best], free, one.times, scale):
                 own = free
-        clocks[best].take(own, one.times)
+        clocks[best].take(own, one.times, exact=one.exact)
         chosen[number] = best
         steps.append(own)
     return Placed(chosen, steps)
 
 
+def _choose(
+    clocks: list[Clock], one: Sequence, scale: float, most: int
+) -> tuple[int, tuple[int, int, float]]:
+    """The clock that fits best and its fit; a new clock where none does and one may be opened."""
+    fits = [_fit(clock, one, scale) for clock in clocks]
+    if most == 1:
+        return 0, fits[0]
+    running = [i for i, fit in enumerate(fits) if fit[1] > 0]
+    if running:
+        best = max(running, key=lambda i: fits[i][2])
+        if fits[best][1] < _LEAST or fits[best][2] >= _EXPLAINED:
+            return best, fits[best]
+    # A clock that has run out before this request is as good as a new one.
+    idle = [i for i, clock in enumerate(clocks) if i not in running]
+    if idle:
+        return idle[0], (clocks[idle[0]].n, 0, 0.0)
+    if len(clocks) < most:
+        clocks.append(Clock())
+        return len(clocks) - 1, (0, 0, 0.0)
+    return best, fits[best]
+
+
 #: A request is preempted at most this often before its times count as late instead.
 _SKIPS = 2
+#: Chunks over which a request that skips steps is smoothed.
+_SMOOTH = 7
+#: So large a share of tokens that are nearest to one placing needs no closer look.
+_CLEAR = 0.8
 #: Fewer shared steps than this do not tell two clocks apart.
 _LEAST = 8
 
@@ -147,23 +163,25 @@ def _fit(clock: Clock, one: Sequence, scale: float) -> tuple[int, int, float]:
     if not n or one.first > ends[-1] - 0.05 * scale:
         return n, 0, 0.0
     # Its prefill ran before the step that ended next after its first token, at the latest.
-    latest = int(np.searchsorted(ends, one.first))
-    last = max(int(np.searchsorted(times, ends[-1] + 0.5 * scale)), 1)
+    latest = int(ends.searchsorted(one.first))
+    last = max(int(times.searchsorted(ends[-1] + 0.5 * scale)), 1)
     shared = times[:last]
-    right = np.minimum(np.searchsorted(ends, shared), n - 1)
+    right = np.minimum(ends.searchsorted(shared), n - 1)
     left = np.maximum(right - 1, 0)
     near = np.where(ends[right] - shared <= shared - ends[left], right, left)
     offset = near - np.arange(last)
     low = int(offset.min())
     votes = np.bincount(offset - low)
-    mode = low + int(votes.argmax())
-    options = {mode - 1, mode, mode + 1, int(offset[0]), int(offset[-1]), latest}
-    options = {o for o in options if 0 <= o <= n}
-    best = min(sorted(options), key=lambda o: _cost(ends, one, o, scale))
+    best = low + int(votes.argmax())
+    clear = votes.max() >= max(_CLEAR * last, _LEAST) and 0 <= best <= latest
+    if not clear:
+        options = {best - 1, best, best + 1, int(offset[0]), int(offset[-1]), latest}
+        options = {o for o in options if 0 <= o <= n}
+        best = min(sorted(options), key=lambda o: _cost(ends, one, o, scale))
     m = min(n - best, len(times))
     if m <= 0:
         return best, 0, 0.0
-    return best, m, float((np.abs(times[:m] - ends[best : best + m]) <= NEAR * scale).mean())
+    return best, m, _near(times[:m], ends[best : best + m], scale)
 
 
 def _cost(ends: Floats, one: Sequence, begin: int, scale: float) -> float:
@@ -189,7 +207,11 @@ def _share(clock: Clock, steps: Ints, times: Floats, scale: float) -> float:
     known = steps < clock.n
     if known.sum() < _LEAST:
         return 1.0
-    return float((np.abs(times[known] - clock.ends[steps[known]]) <= NEAR * scale).mean())
+    return _near(times[known], clock.ends[steps[known]], scale)
+
+
+def _near(times: Floats, ends: Floats, scale: float) -> float:
+    return int(np.count_nonzero(np.abs(times - ends) <= NEAR * scale)) / len(times)
 
 
 def _skipped(clock: Clock, steps: Ints, times: Floats, scale: float) -> bool:
@@ -209,12 +231,19 @@ def _by_time(clock: Clock, one: Sequence, scale: float) -> Ints:
     steps[beyond] = clock.n + np.arange(beyond.sum())
     index = np.arange(len(times))
     # One step gives a request at most one chunk.
-    back = np.minimum.accumulate((steps - index)[::-1])[::-1] + index
+    # A step whose other tokens all came late would drag the tokens before it along.
+    skipped = median_filter(steps - index, size=_SMOOTH, mode="nearest")
+    back = np.minimum.accumulate(skipped[::-1])[::-1] + index
     return np.asarray(np.maximum(back, 0), dtype=np.int64)
 
 
-def _on_time(sequences: list[Sequence], placed: Placed, scale: float) -> float:
-    """The share of chunks within ``NEAR`` of the earliest chunk of their step."""
+def _on_time(
+    sequences: list[Sequence], placed: Placed, scale: float, alone: float = np.nan
+) -> float:
+    """The share of chunks within ``NEAR`` of the earliest chunk of their step.
+
+    A chunk alone in its step counts as ``alone``, or not at all (NaN).
+    """
     rows = [i for i, own in enumerate(placed.steps) if len(own)]
     if not rows:
         return 1.0
@@ -222,10 +251,9 @@ def _on_time(sequences: list[Sequence], placed: Placed, scale: float) -> float:
     clock = np.concatenate([np.full(len(placed.steps[i]), placed.clock[i]) for i in rows])
     time = np.concatenate([sequences[i].times for i in rows])
     key = clock * (step.max() + 1) + step
-    names, code, count = np.unique(key, return_inverse=True, return_counts=True)
-    first = np.full(len(names), np.inf)
-    np.minimum.at(first, code, time)
-    shared = count[code] > 1
-    if not shared.any():
-        return 1.0
-    return float((time - first[code] <= NEAR * scale)[shared].mean())
+    count = np.bincount(key)
+    first = np.full(len(count), np.inf)
+    np.minimum.at(first, key, time)
+    near = np.where(count[key] > 1, time - first[key] <= NEAR * scale, alone)
+    near = near[~np.isnan(near)]
+    return float(near.mean()) if len(near) else 1.0

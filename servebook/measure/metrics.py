@@ -272,8 +272,8 @@ _STALLS: Mapping[str, tuple[str, str, Better, str]] = {
         "count",
         "",
         (
-            "gaps in which another request was prefilled and that are longer than the decode-only "
-            "baseline explains"
+            "gaps in which the engine did something other than decode: by its recovered steps a "
+            "prompt was prefilled between the two tokens, or it paused far beyond any decode step"
         ),
     ),
     "n_inside_gaps": ("Inside gaps", "count", "", "gaps other than the first of their request"),
@@ -350,7 +350,53 @@ _STALLS: Mapping[str, tuple[str, str, Better, str]] = {
         "Long gaps unexplained",
         "count",
         "lower",
-        "gaps above the baseline's p99 with no prefill seen in them",
+        "gaps above the baseline's p99 that are neither stalls nor slow: late deliveries mostly",
+    ),
+    "n_prefill_stalls": (
+        "Stalls by prefill",
+        "count",
+        "",
+        "stalls in which a prompt with a step of its own was prefilled",
+    ),
+    "n_link_stalls": (
+        "Stalls by a link",
+        "count",
+        "",
+        "stalls without a prefill while a counter shows a congested or paused link",
+    ),
+    "n_unexplained_stalls": (
+        "Stalls unexplained",
+        "count",
+        "lower",
+        "pauses of the engine far beyond any ordinary step of the run, without prefill or link",
+    ),
+    "n_engines": (
+        "Engine clocks",
+        "count",
+        "",
+        "step clocks that the tokens follow: replicas that do not run in lockstep",
+    ),
+    "n_decode_steps": (
+        "Decode steps",
+        "count",
+        "",
+        "recovered engine steps in which a request decodes that also decoded in the step before",
+    ),
+    "n_stalled_steps": (
+        "Stalled steps",
+        "count",
+        "",
+        "decode steps ahead of which a prompt was prefilled: the n of a statement on stalls",
+    ),
+    "stall_fraction_of_steps": ("Stalled steps", "fraction", "lower", "stalled / decode steps"),
+    "n_unseen_prefills": (
+        "Prefills unseen",
+        "count",
+        "",
+        (
+            "prefills of requests without a first token in the dump (cancelled, broken, lost), "
+            "placed where a step took a prefill's time too long"
+        ),
     ),
     "n_first_tokens": ("First tokens", "count", "", "requests that got a first token"),
     "running_peak": (

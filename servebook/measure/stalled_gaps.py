@@ -20,7 +20,7 @@ common clock, prompts that another client sent to the same engine, and replicas 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +134,12 @@ def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[Clas
         yield ClassifiedRun(run, line, style, own, count, tokens, cause, slow & (cause == 0), long)
 
 
-def gap_stalls(tables: Tables, links: pd.DataFrame | None = None) -> pd.DataFrame:
+def gap_stalls(
+    tables: Tables,
+    links: pd.DataFrame | None = None,
+    *,
+    classified: Iterable[ClassifiedRun] | None = None,
+) -> pd.DataFrame:
     """One row per gap of the table ``gaps``, in its order, of requests of any phase and status.
 
     Columns: run_id, request_id, index (0 = first gap), end_ns, gap_ns, step_end_ns (when the
@@ -145,7 +150,8 @@ def gap_stalls(tables: Tables, links: pd.DataFrame | None = None) -> pd.DataFram
 
     ``links``: intervals of counters (``servebook.measure.intervals``) on the same clock: t0_ns,
     t1_ns, util_fraction, and paused (bool) where the counters tell. A link is congested above
-    ``CONGESTED``. None or empty: no stall is put down to a link.
+    ``CONGESTED``. None or empty: no stall is put down to a link. ``classified``: what
+    ``classify`` found in the same tables, where it is at hand.
     """
     n = tables.gaps.num_rows
     step_end = np.zeros(n, dtype=np.int64)
@@ -154,7 +160,7 @@ def gap_stalls(tables: Tables, links: pd.DataFrame | None = None) -> pd.DataFram
     slow, long = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     stepped = np.zeros(n, dtype=bool)
     style = np.full(n, "", dtype=object)
-    for one in classify(tables, links):
+    for one in classify(tables, links) if classified is None else classified:
         rows = one.tokens.gap_row
         cause[rows], tokens[rows] = one.cause, one.prefill_tokens
         slow[rows], long[rows], style[rows] = one.slow, one.long, one.style

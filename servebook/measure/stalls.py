@@ -5,6 +5,7 @@ What a stall is, and what cannot be told, stands in ``servebook.measure.stalled_
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,11 @@ _WORDS = ("run_id", "configuration", "workload", "prefill_style", "baseline", "w
 
 
 def stall_summary(
-    tables: Tables, run_metrics: pd.DataFrame, links: pd.DataFrame | None = None
+    tables: Tables,
+    run_metrics: pd.DataFrame,
+    links: pd.DataFrame | None = None,
+    *,
+    classified: Iterable[ClassifiedRun] | None = None,
 ) -> pd.DataFrame:
     """One row per run of ``run_metrics`` (its order), over the gaps of its ok profiling requests.
 
@@ -90,9 +95,11 @@ def stall_summary(
     once), expected_stall_frequency ((c - k) / (k (OSL - 1))); n_engines, n_decode_steps (that
     follow another one of a running request), n_stalled_steps (of these, those after a stall),
     stall_fraction_of_steps, n_unseen_prefills (without a first token in the dump); why (words
-    where stalls cannot be told, else ""). ``links``: see ``gap_stalls``.
+    where stalls cannot be told, else ""). ``links``, ``classified``: see ``gap_stalls``.
     """
-    found = {one.tokens.run_id: one for one in classify(tables, links)}
+    if classified is None:
+        classified = classify(tables, links)
+    found = {one.tokens.run_id: one for one in classified}
     phase = pc.fill_null(pc.equal(tables.requests["phase"], "profiling"), False).to_numpy()
     clock = dict(
         zip(tables.runs["run_id"].to_pylist(), tables.runs["clock"].to_pylist(), strict=True)

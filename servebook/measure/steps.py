@@ -9,7 +9,7 @@ the step that brought its first token, wherever its other parts ran.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,10 +120,10 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
     first[step_of_request[has]] = True
     style = prefill_style(run.first[has], step_of_request[has], ends, joined, run.scale)
     shared = style == "shared"
-    usual = _usual(ends, decoded, joined & (shared | ~first), run.scale, shared)
-    raw = ends
-    ends = _corrected(raw, engine, usual)
-    usual = _usual(ends, decoded, joined & (shared | ~first), run.scale, shared)
+    plain = joined & (shared | ~first)
+    _, least = _usual(ends, decoded, plain, run.scale, shared)
+    ends = _corrected(ends, engine, least)
+    usual, _ = _usual(ends, decoded, plain, run.scale, shared)
     if shared:
         seen = np.flatnonzero(has)
         seen = seen[np.lexsort((run.first[seen], step_of_request[seen]))]
@@ -189,30 +189,42 @@ def _joined(run: RunTokens, step_of_gap: Ints, n: int) -> Bools:
     return joined
 
 
-def _usual(ends: Floats, decoded: Ints, plain: Bools, scale: float, shared: bool) -> Floats:
-    """The usual length of a decode step, by the number of requests that decode in it.
+def _usual(
+    ends: Floats, decoded: Ints, plain: Bools, scale: float, shared: bool
+) -> tuple[Floats, Floats]:
+    """The usual length of a decode step, by the number of requests that decode in it, and the
+    least.
 
-    Where prompts share steps the lower quartile stands for steps without one.
+    Where prompts share steps the lower quartile stands for steps without one. Batch sizes with
+    few steps take what lies between their neighbours, and the least of all.
     """
     length = np.diff(ends, prepend=np.nan)
-    q = 25 if shared else 50
-    every = float(np.percentile(length[plain], q)) if plain.any() else scale
-    usual = np.full(len(ends), every)
+    q, low = (25, 10) if shared else (50, 50)
+    if not plain.any():
+        return np.full(len(ends), scale), np.zeros(len(ends))
     counts = np.bincount(decoded[plain], minlength=int(decoded.max(initial=0)) + 1)
-    for size in np.flatnonzero(counts >= _LEAST_STEPS):
-        value = float(np.percentile(length[plain & (decoded == size)], q))
-        usual[decoded == size] = value
-    return np.asarray(np.maximum(usual, 0.01 * scale))
+    sizes = np.flatnonzero(counts >= _LEAST_STEPS)
+    by_size = [np.percentile(length[plain & (decoded == size)], [q, low]) for size in sizes]
+    tenth = float(np.percentile(length[plain], 10))
+    if len(sizes):
+        value, least = np.array(by_size).T
+        usual = np.interp(decoded, sizes, value)
+        known = np.isin(decoded, sizes)
+        bound = np.where(known, np.interp(decoded, sizes, least), np.minimum(usual, tenth))
+    else:
+        usual = np.full(len(ends), float(np.percentile(length[plain], q)))
+        bound = np.full(len(ends), tenth)
+    return np.maximum(usual, 0.01 * scale), _LEAST_STEP * np.maximum(bound, 0.0)
 
 
-def _corrected(ends: Floats, engine: Ints, usual: Floats) -> Floats:
+def _corrected(ends: Floats, engine: Ints, least: Floats) -> Floats:
     """Ends no later than the steps after them allow: a burst of late tokens ended in time."""
-    least = np.cumsum(_LEAST_STEP * usual)
+    sums = np.cumsum(least)
     out = ends.copy()
     for one in range(int(engine.max(initial=-1)) + 1):
         own = engine == one
-        level = ends[own] - least[own]
-        out[own] = np.minimum.accumulate(level[::-1])[::-1] + least[own]
+        level = ends[own] - sums[own]
+        out[own] = np.minimum.accumulate(level[::-1])[::-1] + sums[own]
     return out
 
 
@@ -332,8 +344,8 @@ def _whole(values: pd.Series[float]) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(np.rint(values.fillna(0).to_numpy()).astype(np.int64), missing)
 
 
-def step_quality(tables: Tables) -> pd.DataFrame:
-    """How well the recovered clock explains each run's tokens; one row per run that has one.
+def step_quality(lines: Iterable[Timeline]) -> pd.DataFrame:
+    """How well the recovered clock explains each run's tokens; one row per timeline.
 
     Columns: run_id, prefill_style, n_engines, n_steps (that decoded), n_prefill_steps, n_tokens
     (after the first of each request), on_time_fraction (within a fifth of a decode step of the
@@ -341,7 +353,7 @@ def step_quality(tables: Tables) -> pd.DataFrame:
     the same tokens), jitter_p99_ms.
     """
     rows = []
-    for line in timelines(tables):
+    for line in lines:
         known = line.step_of_gap >= 0
         several = known & (line.decoded[line.step_of_gap] > 1)
         late = line.late[several]

@@ -1,0 +1,127 @@
+"""The ``stalls`` command: one row per gap into a Parquet file, and a table to read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from servebook.errors import ServebookError
+from servebook.measure.runs import run_metrics
+from servebook.measure.stalled_gaps import GAP_COLUMNS, ClassifiedRun, classify, gap_stalls
+from servebook.measure.stalls import stall_summary
+from servebook.measure.steps import step_quality
+from servebook.read.campaign import load
+from servebook.read.discover import read_tree
+from servebook.tables import Tables
+
+__all__ = ["stalls", "write_gaps"]
+
+_SCHEMA = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("request_id", pa.string()),
+        ("index", pa.int32()),
+        ("end_ns", pa.int64()),
+        ("gap_ns", pa.int64()),
+        ("step_end_ns", pa.int64()),
+        ("is_stall", pa.bool_()),
+        ("cause", pa.string()),
+        ("prefill_tokens", pa.int64()),
+    ]
+)
+
+
+def stalls(path: Path, output: Path | None = None) -> tuple[str, int]:
+    """Text for the terminal and the number of gaps; writes ``output`` where given.
+
+    ``path`` is a dump, a tree of dumps or a campaign folder (with a campaign.yaml). Raises
+    DumpError or ManifestError for what cannot be read, ServebookError where ``output`` cannot be
+    written.
+    """
+    tables = load(path).tables if (path / "campaign.yaml").is_file() else read_tree(path)
+    found = list(classify(tables))
+    if output is not None:
+        write_gaps(gap_stalls(tables, classified=found), output)
+    return _render(tables, found), tables.gaps.num_rows
+
+
+def write_gaps(gaps: pd.DataFrame, output: Path) -> None:
+    """Write the columns ``GAP_COLUMNS`` of ``gap_stalls``; a file is whole or absent."""
+    table = pa.Table.from_pandas(
+        gaps[list(GAP_COLUMNS)], schema=_SCHEMA, preserve_index=False
+    ).replace_schema_metadata(None)
+    part = output.with_name(output.name + ".part")
+    try:
+        pq.write_table(table, part, compression="zstd")
+        part.replace(output)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ServebookError(f"{output}: cannot be written: {error.strerror}") from None
+
+
+def _render(tables: Tables, found: list[ClassifiedRun]) -> str:
+    summary = stall_summary(tables, run_metrics(tables), classified=found)
+    if summary.empty:
+        return "no runs found"
+    quality = step_quality(one.line for one in found if one.line)
+    fit = {str(row["run_id"]): row for row in quality.to_dict("records")}
+    words = {str(row["run_id"]): str(row["why"]) for row in summary.to_dict("records")}
+    cells = {
+        name: _cells(row, fit.get(name, {}))
+        for row in summary.to_dict("records")
+        if not words[name := str(row["run_id"])]
+    }
+    widths = [max(map(len, column)) for column in zip(_HEADS, *cells.values(), strict=True)]
+    first = max(map(len, ["run", *words]))
+    lines = ["  ".join(["run".ljust(first), *map(str.rjust, _HEADS, widths)])]
+    for name, why in words.items():
+        texts = [why] if why else map(str.rjust, cells[name], widths)
+        lines.append("  ".join([name.ljust(first), *texts]))
+    lines.append(
+        "Gaps of ok profiling requests. % of time: what stalls take beyond the run's median gap. "
+        "slow: in steps shared with a prompt. On time, jitter: how closely the tokens follow the "
+        "recovered steps. -: not known from the dump."
+    )
+    return "\n".join(lines)
+
+
+_HEADS = (
+    *("gaps", "stalls", "% of gaps", "% inside", "% of steps", "% of time", "longest ms"),
+    *("prefill", "link", "unexpl.", "slow", "on time %", "jitter ms"),
+)
+
+
+def _cells(row: Mapping[Hashable, Any], fit: Mapping[Hashable, Any]) -> list[str]:
+    return [
+        _count(row["n_gaps"]),
+        _count(row["n_stalls"]),
+        _share(row["stall_fraction_of_gaps"]),
+        _share(row["inside_stall_fraction"]),
+        _share(row["stall_fraction_of_steps"]),
+        _share(row["stall_share_of_decode_time"]),
+        _value(row["longest_stall_ms"]),
+        _count(row["n_prefill_stalls"]),
+        _count(row["n_link_stalls"]),
+        _count(row["n_unexplained_stalls"]),
+        _count(row["n_slow_gaps"]),
+        _share(fit.get("on_time_fraction", np.nan)),
+        _value(fit.get("jitter_ms", np.nan)),
+    ]
+
+
+def _count(value: float) -> str:
+    return "-" if pd.isna(value) else f"{int(value):,}"
+
+
+def _share(value: float) -> str:
+    return "-" if pd.isna(value) else f"{100 * value:.2f}"
+
+
+def _value(value: float) -> str:
+    return "-" if pd.isna(value) else f"{value:.3g}"

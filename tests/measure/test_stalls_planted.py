@@ -1,0 +1,235 @@
+"""Stalls against planted truth: a toy engine whose every step is known, and an unruly client."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from toy_engine import Toy, as_tables, delivered
+
+from servebook.explain.engine import Client, Engine, simulate
+from servebook.measure.attribution import prefill_rate, shuffled_control
+from servebook.measure.runs import run_metrics
+from servebook.measure.stalls import gap_stalls, stall_summary
+from servebook.measure.steps import step_quality, timelines
+from servebook.tables import Tables
+
+Bools = npt.NDArray[np.bool_]
+
+
+def lengths(rng: np.random.Generator, n: int, isl: int, osl: int) -> tuple[list[int], list[int]]:
+    return (
+        rng.integers(isl // 2, 2 * isl, n).tolist(),
+        rng.integers(osl // 2, 3 * osl // 2, n).tolist(),
+    )
+
+
+def truth(gaps: pd.DataFrame, prefills: list[list[int]]) -> Bools:
+    """A gap is stalled exactly if a prefill step ran between its two emissions."""
+    at = zip(gaps["request_id"].astype(int), gaps["index"], strict=True)
+    return np.array([prefills[i][k + 1] > prefills[i][k] for i, k in at], dtype=bool)
+
+
+def scores(gaps: pd.DataFrame, true: Bools) -> dict[str, float]:
+    said, out = gaps["is_stall"].to_numpy(dtype=bool), {}
+    for name, part in (
+        ("all", np.ones(len(gaps), dtype=bool)),
+        ("inside", gaps["index"].to_numpy() > 0),
+    ):
+        hits = (said & true & part).sum()
+        out[f"precision {name}"] = hits / (said & part).sum()
+        out[f"recall {name}"] = hits / (true & part).sum()
+    return out
+
+
+@pytest.mark.parametrize("pauses", [0.3, 3.0])
+@pytest.mark.parametrize(
+    ("concurrency", "max_seqs", "rate", "decode_s", "isl", "osl"),
+    [
+        (8, 16, 50_000, 0.006, 768, 64),
+        (8, 4, 20_000, 0.005, 512, 40),
+        (24, 32, 100_000, 0.020, 1024, 60),
+        (4, 8, 100_000, 0.005, 64, 32),
+    ],
+)
+def test_separate_prefills_under_late_deliveries(
+    concurrency: int,
+    max_seqs: int,
+    rate: float,
+    decode_s: float,
+    isl: int,
+    osl: int,
+    pauses: float,
+) -> None:
+    rng = np.random.default_rng(7)
+    isls, osls = lengths(rng, 8 * concurrency, isl, osl)
+    toy = Toy(isls, osls, concurrency, max_seqs, rate, decode_s=decode_s).run(rng)
+    times = delivered(toy.emitted, rng, pauses_per_s=pauses)
+    gaps = gap_stalls(as_tables(toy.start, times, isls, osls))
+    assert set(gaps["prefill_style"]) == {"separate"}
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.98, found
+
+
+def test_without_late_deliveries_nothing_is_missed() -> None:
+    rng = np.random.default_rng(3)
+    isls, osls = lengths(rng, 60, 512, 48)
+    toy = Toy(isls, osls, 6).run(rng)
+    tables = as_tables(toy.start, [np.array(t) for t in toy.emitted], isls, osls)
+    gaps = gap_stalls(tables)
+    true = truth(gaps, toy.prefills)
+    assert (gaps["is_stall"].to_numpy(dtype=bool) == true).all()
+    assert (gaps["cause"].to_numpy() == np.where(true, "prefill", "none")).all()
+    assert (gaps.loc[~true, "prefill_tokens"] == 0).all()
+    # Each prompt between the two emissions, and no other, is in the gap's tokens.
+    begun = {t[0]: isl for t, isl in zip(toy.emitted, isls, strict=True)}
+    times = np.array(sorted(begun))
+    sums = np.concatenate([[0], np.cumsum([begun[t] for t in times])])
+    expected = []
+    for i, k in zip(gaps["request_id"].astype(int), gaps["index"], strict=True):
+        low, high = np.searchsorted(times, toy.emitted[i][k : k + 2], side="right")
+        expected.append(sums[high] - sums[low])
+    assert gaps["prefill_tokens"].tolist() == expected
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_replicas_with_clocks_of_their_own(replicas: int) -> None:
+    rng = np.random.default_rng(11)
+    start, emitted, prefills, isls, osls = [], [], [], [], []
+    for _ in range(replicas):
+        isl, osl = lengths(rng, 40, 768, 80)
+        toy = Toy(isl, osl, 6, 8, decode_s=0.010, per_seq_s=0.0003).run(rng)
+        shift = rng.uniform(0, 0.02)
+        start += (toy.start + shift).tolist()
+        emitted += [[t + shift for t in times] for times in toy.emitted]
+        prefills += toy.prefills
+        isls, osls = isls + isl, osls + osl
+    tables = as_tables(np.array(start), delivered(emitted, rng), isls, osls)
+    gaps = gap_stalls(tables)
+    found = scores(gaps, truth(gaps, prefills))
+    assert min(found.values()) >= 0.97, found
+    row = step_quality(timelines(tables)).iloc[0]
+    assert row["n_engines"] == replicas
+    assert row["on_time_fraction"] > 0.9
+
+
+def test_prompts_that_share_a_prefill_step_do_not_stall_each_other() -> None:
+    rng = np.random.default_rng(5)
+    isls, osls = lengths(rng, 90, 512, 60)
+    toy = Toy(isls, osls, 12, batched=True, decode_s=0.010).run(rng)
+    gaps = gap_stalls(as_tables(toy.start, delivered(toy.emitted, rng), isls, osls))
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.97, found
+
+
+@pytest.mark.parametrize("lost", [0, 6])
+def test_prefills_of_requests_without_a_token_or_a_record(lost: int) -> None:
+    rng = np.random.default_rng(2)
+    n = 120
+    isls, osls = lengths(rng, n, 512, 60)
+    cancel = np.where(rng.random(n) < 0.15, 0.2, np.inf)
+    toy = Toy(isls, osls, 8, 8, cancel_s=cancel.tolist()).run(rng)
+    times = delivered(toy.emitted, rng)
+    end = toy.start + np.where(np.isfinite(cancel), cancel, 0)
+    tables = as_tables(toy.start, times, isls, osls, end=end, lost=range(n - lost, n))
+    gaps = gap_stalls(tables)
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.97, found
+    summary = stall_summary(tables, run_metrics(tables)).iloc[0]
+    assert summary["n_unseen_prefills"] > 5
+    # Without the cancelled records nothing says that somebody was prefilled there.
+    known = tables.requests.filter([s == "ok" for s in tables.requests["status"].to_pylist()])
+    blind = gap_stalls(Tables(runs=tables.runs, requests=known, gaps=tables.gaps))
+    if not lost:
+        assert scores(blind, truth(blind, toy.prefills))["recall all"] < found["recall all"]
+
+
+@pytest.mark.parametrize("stride", [2, 8])
+def test_chunks_of_several_tokens_go_by_first_tokens(stride: int) -> None:
+    rng = np.random.default_rng(4)
+    isls, osls = lengths(rng, 60, 768, 96)
+    toy = Toy(isls, osls, 8).run(rng)
+    keep = [
+        np.unique(np.append(np.arange(0, len(times), stride), len(times) - 1))
+        for times in toy.emitted
+    ]
+    times = [np.asarray(t)[k] for t, k in zip(delivered(toy.emitted, rng), keep, strict=True)]
+    gaps = gap_stalls(as_tables(toy.start, times, isls, osls))
+    assert gaps["step_end_ns"].isna().all()
+    prefills = [np.asarray(p)[k].tolist() for p, k in zip(toy.prefills, keep, strict=True)]
+    found = scores(gaps, truth(gaps, prefills))
+    assert min(found.values()) >= 0.97, found
+
+
+def test_chunks_read_at_once_in_some_requests() -> None:
+    rng = np.random.default_rng(6)
+    isls, osls = lengths(rng, 60, 768, 96)
+    toy = Toy(isls, osls, 8).run(rng)
+    keep = [
+        np.flatnonzero((rng.random(len(t)) > 0.03) | (i % 5 > 0) | (np.arange(len(t)) < 1))
+        for i, t in enumerate(toy.emitted)
+    ]
+    times = [np.asarray(t)[k] for t, k in zip(delivered(toy.emitted, rng), keep, strict=True)]
+    gaps = gap_stalls(as_tables(toy.start, times, isls, osls))
+    prefills = [np.asarray(p)[k].tolist() for p, k in zip(toy.prefills, keep, strict=True)]
+    found = scores(gaps, truth(gaps, prefills))
+    assert min(found.values()) >= 0.93, found
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_engine_models_steps_are_recovered(chunked: bool, replicas: int) -> None:
+    # The model shares steps between prompts and decodes: slower steps, no stall.
+    rng = np.random.default_rng(8)
+    isl, osl = lengths(rng, 80, 900, 60)
+    engine = Engine(
+        decode_base_s=0.008,
+        decode_per_seq_s=0.0002,
+        prefill_rate_tok_s=40_000,
+        prefill_budget_tok=512 if chunked else 4096,
+        max_num_seqs=16,
+        replicas=replicas,
+        chunked=chunked,
+    )
+    run = simulate(engine, Client(isl, osl, concurrency=12, overhead_s=0.003))
+    emitted = [run.token_times_s(i) for i in range(len(osl))]
+    tables = as_tables(run.start_s, delivered(emitted, rng, pauses_per_s=0.2), isl, osl)
+    (line,) = timelines(tables)
+    assert line.style == "shared"
+    assert not gap_stalls(tables)["is_stall"].any()
+    # Every decode step of the model is one recovered step, in order, and ends when it ended.
+    decoded = run.step_end_s[run.step_running > 0]
+    found = line.ends[line.decoded > 0] / 1e9 + run.start_s[0]
+    assert len(found) == len(decoded)
+    assert np.median(np.abs(found - decoded)) < 0.0005
+    assert np.percentile(np.abs(found - decoded), 95) < 0.003
+    row = step_quality([line]).iloc[0]
+    assert row["n_engines"] == 1  # lockstep: one clock
+    assert row["on_time_fraction"] > 0.9
+
+
+def test_the_planted_prefill_rate_and_a_control_that_fails() -> None:
+    rng = np.random.default_rng(9)
+    parts = []
+    for name in ("a", "b"):
+        isls, osls = lengths(rng, 120, 900, 60)
+        toy = Toy(isls, osls, 6, rate=40_000, base_s=0.003).run(rng)
+        times = delivered(toy.emitted, rng)
+        parts.append(as_tables(toy.start, times, isls, osls, run_id=name))
+    tables = Tables.concat(parts)
+    rates = prefill_rate(tables)
+    assert rates["level"].tolist() == ["run", "run", "configuration"]
+    pooled = rates.iloc[-1]
+    assert pooled["n_steps"] == rates["n_steps"].iloc[:2].sum()
+    # Steps take 1.6 % longer than their formula on average.
+    assert pooled["rate_tok_s"] == pytest.approx(40_000 / 1.016, rel=0.02)
+    assert pooled["base_ms"] == pytest.approx(3, abs=1.0)
+    assert pooled["rate_low_tok_s"] < pooled["rate_tok_s"] < pooled["rate_high_tok_s"]
+    control = shuffled_control(tables)
+    assert control["other_run_id"].tolist() == ["b", "a"]
+    assert (control["long_fraction"] > 0.85).all()  # prompts differ fourfold in length
+    assert (control["shuffled_long_fraction"] < 0.4).all()
+    alone = shuffled_control(parts[0]).iloc[0]
+    assert alone["other_run_id"] == "a"
+    assert alone["shuffled_long_fraction"] < 0.4
