@@ -22,7 +22,7 @@ def page(body: str = FIGURE, head: str = "", csp: str | None = None) -> str:
 
 
 def test_a_sound_page_has_no_problems() -> None:
-    assert problems(page(), ["/home/someone"]) == []
+    assert problems(page(), ["/srv/someone"]) == []
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_a_sound_page_has_no_problems() -> None:
         (FIGURE.replace("<h2>Title</h2>", ""), "has no caption"),
         (FIGURE.replace("<table></table>", ""), "has no table"),
         (FIGURE.replace("<svg></svg>", ""), "has no static drawing"),
-        ("<p>/home/someone/data</p>", "a path of this machine: /home/someone"),
+        ("<p>/srv/someone/data</p>", "a path of this machine: /srv/someone"),
     ],
 )
 def test_a_problem_is_named(body: str, problem: str) -> None:
-    found = problems(page(body), ["/home/someone"])
+    found = problems(page(body), ["/srv/someone"])
     assert any(problem in text for text in found), found
 
 

@@ -26,7 +26,7 @@ def notebook(*outputs: object, source: str = "topic.call(book)") -> object:
             new_code_cell(
                 'campaign = "../data/loopback"\nlevels = 3', metadata={"tags": ["parameters"]}
             ),
-            new_code_cell('campaign = "/home/x/c"', metadata={"tags": ["injected-parameters"]}),
+            new_code_cell('campaign = "/srv/x/c"', metadata={"tags": ["injected-parameters"]}),
             new_code_cell(source, outputs=list(outputs)),
         ]
     )

@@ -14,7 +14,7 @@ from servebook.read.source import Source
 
 
 def rows(**options: object) -> Rows:
-    return Rows(Source("csv", Path("/root"), Path("/root/a.csv"), (), dict(options)))
+    return Rows(Source("csv", Path("/dumps"), Path("/dumps/a.csv"), (), dict(options)))
 
 
 @pytest.mark.parametrize(

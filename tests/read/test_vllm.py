@@ -177,11 +177,11 @@ def test_lists_of_different_lengths_are_refused(tmp_path: Path) -> None:
 
 
 def test_no_text_of_the_dump_goes_on(tmp_path: Path) -> None:
-    secret = "sk-secret 10.9.8.7 /home/somebody"
+    secret = "sk-secret 10.9.8.7 /srv/somebody"
     result = vllm_result(
         generated_texts=[secret] * 3,
         errors=["", "", secret],
-        model_id="/home/somebody/m",
+        model_id="/srv/somebody/m",
         label=secret,
     )
     tables = read_text(tmp_path, json.dumps(result))
