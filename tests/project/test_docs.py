@@ -42,7 +42,7 @@ def commands() -> set[str]:
     """The commands of the real command line, from its help."""
     command = [sys.executable, "-m", "servebook", "--help"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = set(re.findall(r"^ {4}([a-z]+) ", text, flags=re.M))
+    found = set(re.findall(r"^ {4}([a-z]+)(?: |$)", text, flags=re.M))
     assert {"inspect", "build"} <= found
     return found
 
