@@ -44,6 +44,12 @@ class Model:
     name: str | None = key(TEXT, "name shown on the page")
     parameters: int | None = key(_COUNT, "parameters, all experts included")
     active_parameters: int | None = key(_COUNT, "parameters that one token passes through")
+    moe_layers: int | None = key(_COUNT, "layers that send tokens to experts")
+    experts_per_token: int | None = key(_COUNT, "experts that a token goes to in each such layer")
+    hidden_size: int | None = key(_COUNT, "values in the vector that is sent to an expert")
+    activation_bytes: float | None = key(
+        number(0, above=True), "bytes of one such value on the wire", "bytes"
+    )
     note: str | None = key(TEXT, "remark shown beside the model")
 
 
@@ -188,6 +194,9 @@ class Manifest:
     )
     baseline: str | None = key(REFERENCE, "configuration that others are compared with")
     candidate: str | None = key(REFERENCE, "configuration that the comparison is about")
+    sibling: str | None = key(
+        TEXT, "path from this folder to a campaign of the same nominal conditions"
+    )
     runs: tuple[RunEntry, ...] = key(listed(RunEntry), "which dumps are which runs", default=())
     counters: tuple[CounterEntry, ...] = key(
         listed(CounterEntry), "which files are counters", default=()

@@ -1,0 +1,257 @@
+"""Chapter 07, reproducibility: the same nominal condition in another campaign, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from servebook.errors import ServebookError
+from servebook.measure.metrics import METRICS
+from servebook.measure.settings import SETTINGS, compare
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.reuse import noise, plain
+from servebook.publish.charts.differences import around_zero
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign, load
+from servebook.read.manifest import FILENAME
+
+__all__ = ["side_by_side", "side_by_side_statement"]
+
+_ID = "reproducibility"
+_TITLE = "Reproducibility: no other campaign to set beside"
+_METRIC = {
+    "prefill": ("input_throughput_tok_s", "ttft_mean_ms"),
+    "decode": ("output_throughput_tok_s", "tpot_mean_ms"),
+    "mixed": ("output_throughput_tok_s", "tpot_mean_ms"),
+}
+_ON = ["workload", "isl", "osl", "concurrency"]
+_loaded: dict[Path, Campaign] = {}
+
+
+def _sibling(campaign: Campaign, other: str) -> Campaign | str:
+    """The other campaign: the argument, else the manifest's ``sibling``; words where none."""
+    named = other or campaign.manifest.sibling
+    if not named:
+        return (
+            "The manifest names no sibling (`sibling: ../other-campaign`), and no other campaign "
+            "was given: whether these conditions come out the same another time is not known."
+        )
+    path = (Path(other) if other else campaign.root / named).resolve()
+    if path == campaign.root.resolve():
+        return "The sibling is this campaign itself, which says nothing of reproducibility."
+    if not (path / FILENAME).is_file():
+        return f"The sibling {named} holds no {FILENAME} here, so nothing stands beside."
+    if path not in _loaded:
+        try:
+            _loaded[path] = load(path)
+        except ServebookError as error:
+            return f"The sibling {named} cannot be read: {str(error).replace(str(path), named)}"
+    return _loaded[path]
+
+
+def _pairs(here: Campaign, there: Campaign) -> pd.DataFrame:
+    """Configurations that no stated setting tells apart, at conditions that both campaigns ran.
+
+    A setting that one side does not state does not part them; it is told. Clients may differ.
+    """
+    rows: list[dict[str, Any]] = []
+    mine, theirs = plain(here), plain(there)
+    for a in here.manifest.configurations:
+        for b in there.manifest.configurations:
+            compared = compare(a, b)
+            if compared.differ and set(compared.differ) - {"layout"}:
+                continue
+            # EP alone is no layout: TP and DP stated on both sides must agree.
+            if any(
+                x is not None and y is not None and x != y
+                for x, y in ((a.tp, b.tp), (a.dp, b.dp), (a.pp, b.pp), (a.ep, b.ep))
+            ):
+                continue
+            if a.nodes is None or b.nodes is None:
+                continue
+            both = mine[mine["configuration"] == a.name].merge(
+                theirs[theirs["configuration"] == b.name], on=_ON, suffixes=("_a", "_b")
+            )
+            for row in both.to_dict("records"):
+                for metric in _METRIC.get(row["workload"], ()):
+                    x, y = row[f"{metric}_a"], row[f"{metric}_b"]
+                    if not (x > 0 and y > 0):
+                        continue
+                    rows.append(
+                        {
+                            **{key: row[key] for key in _ON},
+                            "here": a.name,
+                            "there": b.name,
+                            "client_here": row["client_a"],
+                            "client_there": row["client_b"],
+                            "metric": metric,
+                            "value_here": x,
+                            "value_there": y,
+                            "deviation": y / x - 1,
+                            "runs": row["runs_a"],
+                            "one_sided": compared.one_sided
+                            + (("layout",) if "layout" in compared.differ else ()),
+                        }
+                    )
+    columns = [*_ON, "here", "there", "client_here", "client_there", "metric", "value_here",
+               "value_there", "deviation", "runs", "one_sided"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _found(campaign: Campaign, other: str) -> tuple[Campaign, pd.DataFrame] | str:
+    there = _sibling(campaign, other)
+    if isinstance(there, str):
+        return there
+    rows = _pairs(campaign, there)
+    if rows.empty:
+        return (
+            f"No condition of {there.manifest.title} repeats one of this campaign on a "
+            "configuration with the same stated settings."
+        )
+    # Where several configurations here could be the one there, the fullest pair is shown.
+    counts = rows.groupby(["here", "there"]).size().sort_values(kind="stable")
+    pair = counts.index[-1]
+    return there, rows[(rows["here"] == pair[0]) & (rows["there"] == pair[1])].reset_index(drop=True)
+
+
+def side_by_side(campaign: Campaign, other: str = "") -> Figure:
+    """Deviation of the other campaign, per condition, above the noise that this one knows."""
+    found = _found(campaign, other)
+    if isinstance(found, str):
+        return Figure(id=_ID, title=_TITLE, missing=found)
+    there, rows = found
+    first = rows.iloc[0]
+    name = there.manifest.title
+    around = noise(campaign)
+    dots = [
+        {
+            "row": f"{r['workload']} {words.lengths_short(r['isl'], r['osl'])}, c{r['concurrency']}"
+            + ("" if r["client_here"] == r["client_there"] else ", other client"),
+            "deviation": r["deviation"],
+            "kind": METRICS[r["metric"]].label,
+            "tip": f"{METRICS[r['metric']].label}: {words.number(r['value_here'])} here, "
+            f"{words.number(r['value_there'])} there",
+            "front": True,
+        }
+        for r in rows.to_dict("records")
+    ] + [
+        {
+            "row": f"{r['what']}, here",
+            "deviation": r["deviation"],
+            "kind": METRICS[r["metric"]].label,
+            "tip": METRICS[r["metric"]].label,
+            "front": False,
+        }
+        for r in around.to_dict("records")
+    ]
+    rate = rows[rows["metric"].str.contains("throughput")]
+    title = "The same nominal conditions, another time: " + words.listed(
+        f"{w} {words.deviation(part['deviation'].min())} to "
+        f"{words.deviation(part['deviation'].max())}"
+        if part["deviation"].nunique() > 1
+        else f"{w} {words.deviation(part['deviation'].iloc[0])}"
+        for w, part in rate.groupby("workload", sort=False)
+    )
+    settings = _settings_words(campaign, there, rows)
+    return Figure(
+        id=_ID,
+        title=f"{title} in throughput",
+        subtitle=(
+            f"{name} against this campaign, {common.label(campaign, first['here'])}. {settings} "
+            "One run a side: no interval. Grey: noise known here."
+        ),
+        chart=around_zero(pd.DataFrame(dots), "relative difference, there against here"),
+        table=pd.DataFrame(
+            {
+                "Workload": rows["workload"],
+                "Input tokens": rows["isl"],
+                "Output tokens": rows["osl"],
+                "Requests in flight": rows["concurrency"],
+                "Client here": rows["client_here"],
+                "Client there": rows["client_there"],
+                "Metric": [METRICS[m].label for m in rows["metric"]],
+                "Unit": [METRICS[m].unit for m in rows["metric"]],
+                "Here": rows["value_here"],
+                "There": rows["value_there"],
+                "Difference (%)": 100 * rows["deviation"],
+            }
+        ),
+        alt=f"{title}. {settings}",
+        source=(
+            f"{campaign.manifest.provenance}: {words.count(len(common.runs_of(rows)), 'run')} here, "
+            f"{there.manifest.provenance}: the campaign {there.name} there"
+        ),
+        runs=common.runs_of(rows),
+        notes=(
+            "Nominal: workload, lengths and concurrency agree, and no setting that both manifests "
+            "state differs. What one of them does not state may differ.",
+            *_provenance(campaign, there),
+        ),
+    )
+
+
+def _settings_words(campaign: Campaign, there: Campaign, rows: pd.DataFrame) -> str:
+    """What may differ between the two sides: settings stated on one side only, clients, notes."""
+    first = rows.iloc[0]
+    a = campaign.manifest.configuration(first["here"])
+    b = there.manifest.configuration(first["there"])
+    told = []
+    for name in dict.fromkeys(first["one_sided"]):
+        values = [SETTINGS[name](c) if c else None for c in (a, b)]
+        told.append(f"{name} ({values[0] or 'not stated'} here, {values[1] or 'not stated'} there)")
+    text = f"UNKNOWN: may differ in {words.listed(told)}." if told else "No stated setting differs."
+    pairs = rows[["client_here", "client_there"]].drop_duplicates()
+    other = [f"{x} here, {y} there" for x, y in pairs.itertuples(index=False) if x != y]
+    return f"{text} Clients: {words.listed(other)}." if other else text
+
+
+def _provenance(campaign: Campaign, there: Campaign) -> tuple[str, ...]:
+    kinds = {campaign.manifest.provenance, there.manifest.provenance}
+    if kinds == {"measured"}:
+        return ()
+    return (
+        "Both sides were fitted to figures that were printed: the differences are those of the "
+        "print, not of dumps that were measured twice.",
+    )
+
+
+def side_by_side_statement(campaign: Campaign, other: str = "") -> Statement:
+    """The range of differences between the campaigns, as a sentence."""
+    found = _found(campaign, other)
+    if isinstance(found, str):
+        return Statement(id=f"{_ID}-verdict", sentence=found, marks=common.marks(campaign))
+    there, rows = found
+    rate = rows[rows["metric"].str.contains("throughput")]
+    known = noise(campaign)
+    beside = known[known["metric"].str.contains("throughput")]["deviation"].abs()
+    larger = (
+        f", beside {words.percent(beside.max())} between clients or repeats here"
+        if len(beside)
+        else ""
+    )
+    return Statement(
+        id=f"{_ID}-verdict",
+        sentence=(
+            f"The same nominal conditions in {there.manifest.title} give "
+            f"{words.deviation(rate['deviation'].min())} to "
+            f"{words.deviation(rate['deviation'].max())} in throughput{larger}. A difference "
+            "smaller than that rests on no evidence."
+        ),
+        metric="throughput",
+        value=100 * float(rate["deviation"].abs().max()),
+        unit="%",
+        n=len(rate),
+        n_of="conditions",
+        low=100 * float(rate["deviation"].min()),
+        high=100 * float(rate["deviation"].max()),
+        interval="range over conditions, one run a side: no interval",
+        runs=common.runs_of(rate),
+        figure=_ID,
+        would_change="repeats of both, on the same day with the same settings",
+        verdict=True,
+        rank=56,
+        marks=(*common.marks(campaign), "UNKNOWN"),
+    )

@@ -1,0 +1,228 @@
+"""Chapter 07, KV reuse: on against off, beside what one condition differs by without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from servebook.measure.conditions import conditions
+from servebook.measure.metrics import METRICS
+from servebook.measure.pairs import pairs
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.charts.differences import around_zero
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = ["noise", "on_off", "on_off_statement", "plain"]
+
+_ID = "kv-reuse"
+_SHOWN = ("output_throughput_tok_s", "ttft_mean_ms", "tpot_mean_ms")
+_ON = ["configuration", "client", "workload", "isl_requested", "osl_requested", "concurrency"]
+
+
+def _reuse(campaign: Campaign) -> dict[str, bool]:
+    """Whether prompts were repeated for the cache, of the runs that say."""
+    runs = campaign.tables.runs.select(["run_id", "cache_reuse"]).to_pylist()
+    return {r["run_id"]: r["cache_reuse"] for r in runs if r["cache_reuse"] is not None}
+
+
+@common.memo
+def plain(campaign: Campaign) -> pd.DataFrame:
+    """``conditions`` of the runs without cache reuse: a run with it is no repeat of one without."""
+    reused = {run for run, on in _reuse(campaign).items() if on}
+    every = common.metrics(campaign)
+    return conditions(every[~every["run_id"].isin(reused)])
+
+
+@common.memo
+def _both(campaign: Campaign) -> pd.DataFrame:
+    """On against off, per condition and metric: off, on (means), change, n_off, n_on, runs."""
+    reuse = _reuse(campaign)
+    every = common.metrics(campaign)
+    known = every[every["run_id"].isin(reuse)]
+    rows: list[dict[str, Any]] = []
+    for key, part in known.groupby(_ON, sort=True, dropna=False):
+        on = part[[reuse[r] for r in part["run_id"]]]
+        off = part[[not reuse[r] for r in part["run_id"]]]
+        if on.empty or off.empty:
+            continue
+        for metric in _SHOWN:
+            a, b = float(off[metric].mean()), float(on[metric].mean())
+            if a > 0 and b == b:
+                rows.append(
+                    dict(zip(_ON, key, strict=True))
+                    | {
+                        "metric": metric,
+                        "off": a,
+                        "on": b,
+                        "change": b / a - 1,
+                        "n_off": len(off),
+                        "n_on": len(on),
+                        "runs": (*off["run_id"], *on["run_id"]),
+                    }
+                )
+    columns = [*_ON, "metric", "off", "on", "change", "n_off", "n_on", "runs"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+@common.memo
+def noise(campaign: Campaign) -> pd.DataFrame:
+    """What one condition differs by with nothing changed on purpose: metric, deviation, what, runs.
+
+    Repeats (each over the median of its condition), and pairs of two clients on one condition,
+    which hold the clients' own differences, too.
+    """
+    reused = {run for run, on in _reuse(campaign).items() if on}
+    every = common.metrics(campaign)
+    every = every[~every["run_id"].isin(reused)]
+    rows = []
+    for condition in plain(campaign).to_dict("records"):
+        if condition["n_runs"] < 2:
+            continue
+        same = every[every["run_id"].isin(condition["runs"])]
+        for metric in _SHOWN:
+            for run in same.to_dict("records"):
+                if run[metric] > 0:
+                    rows.append(
+                        {
+                            "metric": metric,
+                            "deviation": run[metric] / condition[metric] - 1,
+                            "what": "repeats of one condition",
+                            "runs": (run["run_id"],),
+                        }
+                    )
+    for pair in pairs(every, _SHOWN).to_dict("records"):
+        rows.append(
+            {
+                "metric": pair["metric"],
+                "deviation": pair["deviation"],
+                "what": "two clients on one condition",
+                "runs": (pair["run_a"], pair["run_b"]),
+            }
+        )
+    return pd.DataFrame(rows, columns=["metric", "deviation", "what", "runs"])
+
+
+def _nothing(campaign: Campaign) -> str:
+    known = _reuse(campaign)
+    off = [c.label for c in campaign.manifest.configurations if c.prefix_caching is False]
+    cache = (
+        f" The prefix cache is off by the manifest ({words.listed(off, most=3)})." if off else ""
+    )
+    if not known:
+        return (
+            "No run of this campaign states whether its prompts were repeated (cache_reuse in the "
+            f"manifest), so what KV reuse does is not known.{cache}"
+        )
+    return f"No condition was run with KV reuse and without it.{cache}"
+
+
+def on_off(campaign: Campaign) -> Figure:
+    """The change that reuse made, per condition, with the noise of unchanged conditions below."""
+    found = _both(campaign)
+    if found.empty:
+        return Figure(
+            id=_ID, title="KV reuse: not measured on and off", missing=_nothing(campaign)
+        )
+    around = noise(campaign)
+    rows = [
+        {
+            "row": f"{common.label(campaign, r['configuration'])}, c{r['concurrency']:.0f}",
+            "deviation": r["change"],
+            "kind": METRICS[r["metric"]].label,
+            "tip": f"{METRICS[r['metric']].label}: {words.number(r['off'])} off, "
+            f"{words.number(r['on'])} on",
+            "front": True,
+        }
+        for r in found.to_dict("records")
+    ] + [
+        {
+            "row": r["what"],
+            "deviation": r["deviation"],
+            "kind": METRICS[r["metric"]].label,
+            "tip": f"{METRICS[r['metric']].label}: {words.listed(r['runs'])}",
+            "front": False,
+        }
+        for r in around.to_dict("records")
+    ]
+    rate = found[found["metric"] == "output_throughput_tok_s"]
+    title = "KV reuse changes throughput by " + words.listed(
+        f"{words.deviation(r['change'])} ({common.label(campaign, r['configuration'])})"
+        for r in rate.to_dict("records")
+    )
+    runs = tuple(sorted({r for f in (found, around) for runs in f["runs"] for r in runs}))
+    return Figure(
+        id=_ID,
+        title=title,
+        subtitle=(
+            "On against off, one run a side: not testable, no interval. Grey: what unchanged "
+            f"conditions differ by. {_noise_words(around)}"
+        ),
+        chart=around_zero(pd.DataFrame(rows), "relative change, on against off"),
+        table=pd.DataFrame(
+            {
+                "Configuration": common.labels(campaign, found["configuration"]),
+                "Client": found["client"],
+                "Requests in flight": found["concurrency"],
+                "Metric": [METRICS[m].label for m in found["metric"]],
+                "Unit": [METRICS[m].unit for m in found["metric"]],
+                "Off": found["off"],
+                "On": found["on"],
+                "Change (%)": 100 * found["change"],
+                "Runs off": found["n_off"],
+                "Runs on": found["n_on"],
+            }
+        ),
+        alt=f"{title}. {_noise_words(around)}",
+        source=common.records_of(campaign, len(runs)),
+        runs=runs,
+        notes=(
+            "The dumps hold no prompt text, so how much of the prompts is a shared prefix is not "
+            "known here. Reuse can only help where prompts share one.",
+        ),
+    )
+
+
+def _noise_words(around: pd.DataFrame) -> str:
+    rate = around[around["metric"] == "output_throughput_tok_s"]
+    if rate.empty:
+        return "No condition was repeated, so there is no noise to set beside it."
+    parts = [
+        f"{words.percent(part['deviation'].abs().max())} for {what}"
+        for what, part in rate.groupby("what", sort=True)
+    ]
+    return f"In throughput that is up to {words.listed(parts)}."
+
+
+def on_off_statement(campaign: Campaign) -> Statement:
+    """The same as a sentence."""
+    found = _both(campaign)
+    if found.empty:
+        return Statement(
+            id=f"{_ID}-verdict", sentence=_nothing(campaign), marks=common.marks(campaign)
+        )
+    rate = found[found["metric"] == "output_throughput_tok_s"]
+    rows = rate if len(rate) else found
+    top = common.top(rows, rows["change"].abs())
+    least = int(min(rows["n_off"].min(), rows["n_on"].min()))
+    return Statement(
+        id=f"{_ID}-verdict",
+        sentence=(
+            f"KV reuse on against off changes {METRICS[top['metric']].label} by "
+            f"{words.deviation(rows['change'].min())} to {words.deviation(rows['change'].max())}; "
+            f"{'with one run a side that is not testable. ' if least < 2 else ''}"
+            f"{_noise_words(noise(campaign))}"
+        ),
+        metric=str(top["metric"]),
+        value=float(top["change"]) * 100,
+        unit="%",
+        n=len({r for runs in rows["runs"] for r in runs}),
+        n_of="runs",
+        interval="no interval: one run on a side" if least < 2 else common.interval([least]),
+        runs=tuple(sorted({r for runs in rows["runs"] for r in runs})),
+        figure=_ID,
+        would_change="prompts with a shared prefix, and repeats on both sides",
+        marks=common.marks(campaign),
+    )

@@ -1,0 +1,347 @@
+"""Chapter 07, stalls by arithmetic on summary figures: their size, their share, what p99 misses."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from servebook.explain.bounds import slowest_mean_ms
+from servebook.explain.stall_sums import sums
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.evidence import condition_words
+from servebook.publish.chapters.reuse import plain
+from servebook.publish.charts.parts import PARTS, stacked
+from servebook.publish.charts.tail import on_a_log_rule
+from servebook.publish.output import Figure, Statement
+from servebook.read.campaign import Campaign
+
+__all__ = ["arithmetic", "hidden_tail", "stop_statement", "tail_range"]
+
+_MIXED = "mixed"
+_CEILING = "input_throughput_tok_s"
+_MOST = 12
+_LONG_TAIL = 2.0  # p99 over median: below it no second kind of gap is spoken of
+
+
+@common.memo
+def _rows(campaign: Campaign) -> pd.DataFrame:
+    """Mixed conditions with gaps, the prefill ceiling of their configuration and the sums."""
+    every = plain(campaign)
+    rows = every[(every["workload"] == _MIXED) & every["itl_p50_ms"].notna()]
+    rows = rows[rows["tpot_mean_ms"].notna() & (rows["n_gaps_least"] >= 662)]
+    rows = common.styled(campaign, rows)
+    if rows.empty:
+        return rows
+    prefill = every[(every["workload"] == "prefill") & every[_CEILING].notna()]
+    top = prefill.groupby("configuration")[_CEILING].max()
+    rows["ceiling"] = rows["configuration"].map(top).astype(float)
+    parts = [
+        sums(part, None if pd.isna(c) else float(c))
+        for c, part in rows.groupby("ceiling", dropna=False, sort=True)
+    ]
+    rows = rows.join(pd.concat(parts))
+    # Median gap in the mix against decode alone, at the same concurrency (and client if it can).
+    decode = every[(every["workload"] == "decode") & every["tpot_mean_ms"].notna()]
+    alone, runs = [], []
+    for row in rows.to_dict("records"):
+        same = decode[
+            (decode["configuration"] == row["configuration"])
+            & (decode["concurrency"] == row["concurrency"])
+        ]
+        own = same[same["client"] == row["client"]]
+        found = own if len(own) else same
+        alone.append(float(found["tpot_mean_ms"].iloc[0]) if len(found) else float("nan"))
+        runs.append(tuple(found["runs"].iloc[0]) if len(found) else ())
+    rows["decode_ms"] = alone
+    rows["decode_runs"] = pd.Series(runs, index=rows.index, dtype=object)
+    return rows.assign(
+        ratio=rows["itl_p99_ms"] / rows["itl_p50_ms"],
+        slowest_ms=slowest_mean_ms(rows["tpot_mean_ms"], rows["itl_p99_ms"]),
+        row_label=[f"{r['name']} · {r['concurrency']} in flight" for r in rows.to_dict("records")],
+    )
+
+
+def _most(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    if len(rows) <= _MOST:
+        return rows, ()
+    rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
+    kept = rows.loc[sorted(rank.sort_values(kind="stable").head(_MOST).index)]
+    return kept, (f"Drawn: {_MOST} of {len(rows)} conditions; the table has all.",)
+
+
+def _chunked(campaign: Campaign, name: str) -> bool:
+    c = campaign.manifest.configuration(name)
+    return c is not None and bool(c.chunked_prefill)
+
+
+def arithmetic(campaign: Campaign) -> Figure:
+    """Mean time per token as decoding (median gap) and waiting; a prefill's and a stall's size."""
+    name = "stall-arithmetic"
+    rows = _rows(campaign)
+    if rows.empty:
+        return common.absent(campaign, name, "Stall arithmetic", _MIXED)
+    drawn, lost = _most(rows)
+    segments, ends = [], []
+    for row in drawn.to_dict("records"):
+        key = row["row_label"]
+        middle = min(row["itl_p50_ms"], row["tpot_mean_ms"])
+        for part, low, high, colour in (
+            ("median gap", 0.0, middle, PARTS[0]),
+            ("waiting beyond it", middle, row["tpot_mean_ms"], PARTS[1]),
+        ):
+            segments.append(
+                {"row": key, "part": part, "low": low, "high": high, "colour": colour,
+                 "tip": words.milliseconds(high - low)}
+            )  # fmt: skip
+        ends.append(
+            {
+                "row": key,
+                "label": key,
+                "end": row["tpot_mean_ms"],
+                "measured": row["decode_ms"],
+                "text": f"{words.percent(row['share_of_decode'])} waiting",
+            }
+        )
+    worst = common.top(rows, rows["share_of_decode"])
+    title = (
+        f"{words.percent(worst['share_of_decode'])} of the decode time, "
+        f"{words.percent(worst['share_of_response'])} of the response time is waiting "
+        f"({worst['row_label']})"
+    )
+    sized = rows[rows["ceiling"].notna() & (rows["ratio"] > _LONG_TAIL)]
+    sized = sized[[not _chunked(campaign, c) for c in sized["configuration"]]]
+    size = ""
+    if len(sized):
+        top = common.top(sized, sized["share_of_decode"])
+        size = (
+            f"Model: at {words.number(top['ceiling'])} tokens/s one prompt takes "
+            f"{words.duration(top['one_prefill_s'])}; a gap of {words.milliseconds(top['itl_p99_ms'])} "
+            f"holds about {words.number(round(top['stall_tokens'], -3) or top['stall_tokens'])} "
+            f"prompt tokens, {words.number(top['stall_prompts'], 2)} prompts "
+            f"({top['row_label']})."
+        )
+    chunked = [not _chunked(campaign, c) for c in rows["configuration"]]
+    table = pd.DataFrame(
+        {
+            "Configuration": rows["name"],
+            "Requests in flight": rows["concurrency"],
+            "ITL median (ms)": rows["itl_p50_ms"],
+            "TPOT mean (ms)": rows["tpot_mean_ms"],
+            "Decode-only TPOT (ms)": rows["decode_ms"],
+            "Median over decode-only": rows["itl_p50_ms"] / rows["decode_ms"],
+            "Waiting, of the decode time (%)": 100 * rows["share_of_decode"],
+            "Waiting, of the response (%)": 100 * rows["share_of_response"],
+            "Prefill ceiling (tokens/s)": rows["ceiling"],
+            "One prefill (s)": rows["one_prefill_s"].where(chunked),
+            "p99 less median (s)": rows["stall_s"],
+            "Prompt tokens in it": rows["stall_tokens"].where(chunked),
+            "Prompts in it": rows["stall_prompts"].where(chunked),
+            "Requests": rows["n_ok"],
+        }
+    )
+    runs = tuple(sorted({*common.runs_of(rows), *(r for t in rows["decode_runs"] for r in t)}))
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=f"{condition_words(rows)} {size}".strip(),
+        chart=stacked(
+            pd.DataFrame(segments),
+            pd.DataFrame(ends),
+            "TPOT mean, ms: green median gap, orange waiting; tick: decode alone",
+        ),
+        table=table,
+        alt=f"{title}. {size} "
+        + " ".join(f"{e['label']}: {e['text']}." for e in ends),
+        source=f"{common.records_of(campaign, len(runs))}; model: prefill at the ceiling",
+        runs=runs,
+        notes=(
+            "Waiting: mean TPOT less median ITL, over mean TPOT (the published estimate). Of the "
+            "response: the same time over the mean of whole requests, TTFT included.",
+            "Model: a stalled engine prefills at its highest measured prefill rate and decodes "
+            "nothing. Not applied to chunked prefill.",
+            *lost,
+        ),
+    )
+
+
+def stop_statement(campaign: Campaign) -> Statement:
+    """Whether the engine stops or slows in the mix: median gap against decode alone, as a verdict."""
+    name = "stall-stop"
+    rows = _rows(campaign)
+    if rows.empty:
+        return common.absent_statement(campaign, name, _MIXED)
+    known = rows[rows["decode_ms"].notna()]
+    stalled = known[known["ratio"] > _LONG_TAIL]
+    if stalled.empty:
+        return Statement(
+            id=name,
+            sentence=(
+                "Whether the engine stops or slows under mixed load is not known: no mixed "
+                "condition with a long tail has a decode-only run at the same concurrency."
+            ),
+            marks=common.marks(campaign),
+        )
+    row = common.top(stalled, stalled["share_of_decode"])
+    level = row["itl_p50_ms"] / row["decode_ms"]
+    stops = 0.85 < level < 1.15
+    finding = (
+        "the engine stops rather than slows"
+        if stops
+        else "it runs slower, too"
+        if level >= 1.15
+        else "fewer requests decode at a time than alone"
+    )
+    return Statement(
+        id=name,
+        sentence=(
+            f"Between stalls a token under mixed load takes {words.times(level)} as long as one of "
+            f"decode alone (median gap {words.milliseconds(row['itl_p50_ms'])}, decode-only TPOT "
+            f"{words.milliseconds(row['decode_ms'])}): {finding}; waiting takes "
+            f"{words.percent(row['share_of_decode'])} of the decode time and "
+            f"{words.percent(row['share_of_response'])} of the response ({row['row_label']})."
+        ),
+        metric="stall_share_estimate",
+        value=100 * float(row["share_of_decode"]),
+        unit="% of the decode time",
+        n=int(row["n_ok"]),
+        n_of="requests",
+        interval=common.interval([int(row["n_runs"])]),
+        runs=tuple(sorted({*row["runs"], *row["decode_runs"]})),
+        figure="stall-arithmetic",
+        would_change="chunked prefill or a smaller prefill budget, at the price of TTFT",
+        verdict=stops and row["share_of_decode"] > 0.05,
+        rank=29,
+        marks=common.marks(campaign),
+    )
+
+
+def hidden_tail(campaign: Campaign) -> Figure:
+    """What mean and p99 alone say of the slowest 1 %: their average at least, per condition."""
+    name = "stall-hidden-tail"
+    rows = _rows(campaign)
+    if rows.empty:
+        return common.absent(campaign, name, "What p99 does not show", _MIXED)
+    above = rows[rows["tpot_mean_ms"] > rows["itl_p99_ms"]]
+    drawn, lost = _most(rows)
+    bound = drawn["slowest_ms"].where(drawn["slowest_ms"] > drawn["itl_p99_ms"])
+    chart = on_a_log_rule(
+        pd.DataFrame(
+            {
+                "row": drawn["row_label"],
+                "label": drawn["row_label"],
+                "median": drawn["itl_p50_ms"],
+                "mean": drawn["itl_p99_ms"],
+                "tail": bound.fillna(drawn["itl_p99_ms"]),
+                "text": [
+                    f"slowest 1 %: {words.milliseconds(b)} or more"
+                    if b == b
+                    else "p99; the sum adds nothing"
+                    for b in bound
+                ],
+                "colour": drawn["colour"],
+                "ink": drawn["ink"],
+                "tip": [
+                    f"mean TPOT {words.milliseconds(r['tpot_mean_ms'])}, p99 "
+                    f"{words.milliseconds(r['itl_p99_ms'])}, n = {r['n_gaps']:,.0f} gaps"
+                    for r in drawn.to_dict("records")
+                ],
+            }
+        ),
+        "gap, ms (log): dot median, ring p99, arrow slowest 1 % at least",
+    )
+    title = "In no condition does the mean gap lie above p99"
+    if len(above):
+        top = common.top(above, above["slowest_ms"] / above["itl_p99_ms"])
+        title = (
+            f"p99 hides stalls at {top['concurrency']} in flight: mean "
+            f"{words.milliseconds(top['tpot_mean_ms'])} lies above p99 "
+            f"{words.milliseconds(top['itl_p99_ms'])}, so the slowest 1 % average at least "
+            f"{words.milliseconds(top['slowest_ms'])}"
+        )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{condition_words(rows)} By arithmetic: (mean TPOT − 0.99 × p99) ÷ 0.01; no gap is "
+            "looked at. Measured gaps of the same runs stand in the chapter on mixed load."
+        ),
+        chart=chart,
+        table=pd.DataFrame(
+            {
+                "Configuration": rows["name"],
+                "Requests in flight": rows["concurrency"],
+                "ITL median (ms)": rows["itl_p50_ms"],
+                "TPOT mean (ms)": rows["tpot_mean_ms"],
+                "ITL p99 (ms)": rows["itl_p99_ms"],
+                "Slowest 1 % at least (ms)": rows["slowest_ms"].where(
+                    rows["slowest_ms"] > rows["itl_p99_ms"], rows["itl_p99_ms"]
+                ),
+                "Mean above p99": rows["tpot_mean_ms"] > rows["itl_p99_ms"],
+                "Longest gap (ms)": rows["itl_max_ms"],
+                "Gaps": rows["n_gaps"],
+            }
+        ),
+        alt=f"{title}.",
+        source=f"{common.source(campaign, rows)}; arithmetic on mean and p99",
+        runs=common.runs_of(rows),
+        notes=(
+            "Mean TPOT stands for the mean gap: it is the mean over requests, each over its gaps. "
+            "Where lengths are equal the two are the same.",
+            *lost,
+        ),
+    )
+
+
+def tail_range(campaign: Campaign) -> Statement:
+    """The range of p99 over median over configurations, or over concurrencies, as a verdict."""
+    name = "tail-range"
+    rows = _rows(campaign)
+    if rows.empty:
+        return common.absent_statement(campaign, name, _MIXED)
+    keys = ["client", "isl", "osl", "concurrency"]
+    many = rows.groupby(keys)["configuration"].transform("nunique")
+    one = rows["configuration"].nunique() == 1
+    if one:
+        client = rows.groupby("client")["n_gaps"].sum().idxmax()
+        part = rows[rows["client"] == client]
+        over = f"{words.span(part['concurrency'])} in flight"
+    else:
+        kept = rows[many == many.max()]
+        best = kept.sort_values(["ratio"], kind="stable").iloc[-1]
+        part = kept[(kept[keys] == best[keys]).all(axis=1)]
+        over = (
+            f"{words.count(part['configuration'].nunique(), 'configuration', spelled=True)} at "
+            f"{common.in_flight(best['concurrency'])}"
+        )
+    low, high = common.bottom(part, part["ratio"]), common.top(part, part["ratio"])
+    spread = [part["itl_p50_ms"].min(), part["itl_p50_ms"].max()]
+    ends = (
+        (f"{low['concurrency']} in flight", f"{high['concurrency']}")
+        if one
+        else (str(low["name"]), str(high["name"]))
+    )
+    return Statement(
+        id=name,
+        sentence=(
+            f"Head-of-line blocking: over {over} one token in a hundred waits "
+            f"{words.span([low['ratio'], high['ratio']], 2)} times the median or longer "
+            f"({words.milliseconds(low['itl_p99_ms'])}, {ends[0]}, to "
+            f"{words.milliseconds(high['itl_p99_ms'])}, {ends[1]}), while medians are "
+            f"{words.span(spread)} ms."
+        ),
+        metric="itl_p99_over_p50",
+        value=float(high["ratio"]),
+        unit="ratio",
+        n=int(part["n_gaps"].sum()),
+        n_of="gaps",
+        low=float(low["ratio"]),
+        high=float(high["ratio"]),
+        interval=f"range over {'concurrencies' if one else 'configurations'}, one run each",
+        runs=common.runs_of(part),
+        figure="mixed-tail",
+        would_change="a smaller prefill per step, repeats, or another concurrency",
+        # Of two configurations the chapter on mixed load speaks.
+        verdict=high["ratio"] > _LONG_TAIL and (one or part["configuration"].nunique() > 2),
+        rank=25,
+        marks=common.marks(campaign),
+    )

@@ -1,0 +1,67 @@
+"""A quantity made of two parts per condition, with the measured whole as a tick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+
+__all__ = ["PARTS", "ROW_PX", "stacked"]
+
+ROW_PX = 46
+PARTS = ("#009E73", "#E69F00")  # first and second part
+
+
+def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
+    """Bars of segments from 0; a tick where ``ends`` has a measured value; words at the end.
+
+    Args:
+        segments: row, part, low, high, colour, tip.
+        ends: row (in the order to draw), label (above the bar), end (where the words begin),
+            measured (NaN for none), text.
+        x_title: axis title with the unit and what the two colours are.
+
+    """
+    order = list(ends["row"])
+    limit = float(pd.concat([ends["end"], ends["measured"]]).max()) * 1.75
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
+
+    def x(field: str) -> alt.X:
+        return alt.X(
+            f"{field}:Q",
+            title=x_title,
+            scale=alt.Scale(domain=[0, limit], nice=False),
+            axis=alt.Axis(grid=True, tickCount=6, format=",~g"),
+        )
+
+    base = alt.Chart(ends).encode(y=y)
+    ticks = ends.dropna(subset=["measured"])
+    layers: list[Any] = [
+        alt.Chart(segments)
+        .mark_bar(height=14, yOffset=8)
+        .encode(
+            y=y,
+            x=x("low"),
+            x2="high:Q",
+            color=alt.Color("colour:N", scale=None),
+            tooltip=[alt.Tooltip("part:N", title="part"), alt.Tooltip("tip:N", title="value")],
+        )
+    ]
+    if len(ticks):
+        layers.append(
+            alt.Chart(ticks)
+            .mark_tick(size=24, thickness=3, color=theme.INK, yOffset=8)
+            .encode(y=y, x=x("measured"))
+        )
+    layers += [
+        base.mark_text(align="left", baseline="middle", dx=8, dy=8).encode(
+            x=x("end"), text="text:N"
+        ),
+        base.mark_text(align="left", baseline="bottom", dy=-2, color=theme.INK).encode(
+            x=alt.value(0), text="label:N"
+        ),
+    ]
+    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 50)
