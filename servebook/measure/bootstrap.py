@@ -1,0 +1,107 @@
+"""How uncertain a figure of one run is, given how it swung within that run: a block bootstrap.
+
+The run is cut into blocks of equal time, each at least as long as a mean request, so that what
+hangs together (the requests of a wave, the gaps of an engine step) stays together; whole blocks
+are resampled (non-overlapping blocks: E. Carlstein, Annals of Statistics 14, 1986; resampling by
+``scipy.stats.bootstrap``). The interval holds **within this run only**: it says what another
+stretch of the same run might have shown. It does not see what changes from run to run and is
+therefore never an interval of a ratio of configurations.
+
+Percentile bootstraps over few blocks cover less than they say; below ``LEAST_BLOCKS`` there is no
+interval, and the number of blocks stands beside each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+__all__ = ["LEAST_BLOCKS", "RESAMPLES", "SCOPE", "Within", "blocks", "within_run"]
+
+LEAST_BLOCKS = 20
+MOST_BLOCKS = 60
+RESAMPLES = 999
+CONFIDENCE = 0.95
+SCOPE = "within this run only"
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Within:
+    """A figure of one run with its interval within that run; NaN and ``why`` where there is none."""
+
+    value: float
+    low: float
+    high: float
+    n: int  # values
+    n_blocks: int
+    block_s: float
+    why: str = ""
+    scope: str = SCOPE
+
+
+def blocks(times_s: Floats, block_s: float) -> npt.NDArray[np.int64]:
+    """The number of the block (0, 1, ...) of each time, the first block beginning at the least."""
+    return np.asarray((times_s - times_s.min()) // block_s, dtype=np.int64)
+
+
+def within_run(
+    values: npt.ArrayLike,
+    times_s: npt.ArrayLike,
+    dependence_s: float,
+    *,
+    q: float | None = None,
+    confidence: float = CONFIDENCE,
+) -> Within:
+    """The mean of ``values`` (or their percentile ``q``) with its interval within the run.
+
+    ``times_s`` say when each value was taken; ``dependence_s`` is how long values hang together (a
+    mean request). Seeded from the values: the same run gives the same interval. Raises ValueError
+    for arrays of different lengths.
+    """
+    own, when = np.asarray(values, dtype=np.float64), np.asarray(times_s, dtype=np.float64)
+    if own.shape != when.shape:
+        raise ValueError(f"{own.size} values with {when.size} times")
+    nan = float("nan")
+    if not own.size:
+        return Within(nan, nan, nan, 0, 0, nan, "no values")
+    value = float(own.mean() if q is None else np.percentile(own, q))
+    extent = float(np.ptp(when))
+    block_s = max(dependence_s, extent / MOST_BLOCKS)
+    possible = int(extent // block_s) if block_s > 0 else 0
+    if possible < LEAST_BLOCKS:
+        why = (
+            f"the run is too short: {possible} blocks of a mean request's length, "
+            f"{LEAST_BLOCKS} are needed"
+        )
+        return Within(value, nan, nan, own.size, possible, block_s, why)
+    number = blocks(when, extent / possible * (1 + 1e-12))
+    parts = [own[number == k] for k in range(possible)]
+    parts = [part for part in parts if part.size]
+    sums = np.array([part.sum() for part in parts])
+    sizes = np.array([part.size for part in parts], dtype=np.float64)
+    seed = int.from_bytes(hashlib.sha256(own.tobytes()).digest()[:8], "little")
+
+    def mean(index: npt.NDArray[np.int64], axis: int = -1) -> Floats:
+        return np.asarray(sums[index].sum(axis=axis) / sizes[index].sum(axis=axis))
+
+    def percentile(index: npt.NDArray[np.int64]) -> float:
+        return float(np.percentile(np.concatenate([parts[k] for k in index]), q or 0))
+
+    found = stats.bootstrap(
+        (np.arange(len(parts)),),
+        mean if q is None else percentile,
+        vectorized=q is None,
+        n_resamples=RESAMPLES,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Within(
+        value, float(found.low), float(found.high), own.size, len(parts), extent / possible
+    )

@@ -1,0 +1,147 @@
+"""The ratio of two configurations from their runs, with an interval, or why there is none.
+
+A run is one observation: its requests share an engine, a client and a machine, so that thousands
+of requests in one run say nothing about the next run. Ratios are compared as logarithms (Welch's
+t with Satterthwaite's degrees of freedom: B. L. Welch, Biometrika 34, 1947), because throughputs
+and latencies scatter in proportion to their size and because the interval of a / b must be the
+inverse of that of b / a. What comes out is an interval of the ratio of the geometric means over
+runs. It takes the runs of an arm for independent and alike; what all of them share (one machine,
+one day, one start of the server) is not in it.
+
+A percentile bootstrap over so few runs is no substitute: over three it can never reach beyond
+their range and covers far less than it says (``servebook.measure.coverage`` measures how much).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, stats
+
+__all__ = ["CONFIDENCE", "POWER", "Ratio", "detectable", "log_interval", "ratio"]
+
+CONFIDENCE = 0.95
+POWER = 0.80
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``value`` = first / second over runs, and what its scatter allows to say.
+
+    ``low``, ``high`` are the ends of the interval at ``confidence``; NaN, with the reason in
+    ``why``, where none exists. ``detectable`` is the smallest true ratio above 1 that so many runs
+    with this scatter find in ``POWER`` of all campaigns (NaN likewise): "1.07" means that a
+    difference of 7 % may well go unnoticed.
+    """
+
+    value: float
+    low: float
+    high: float
+    df: float
+    detectable: float
+    n_first: int
+    n_second: int
+    confidence: float
+    why: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether an interval exists."""
+        return not self.why
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return self.known and not self.low <= 1 <= self.high
+
+    @property
+    def n(self) -> str:
+        """Runs per arm: "3 and 5 runs"."""
+        return f"{self.n_first} and {self.n_second} runs"
+
+
+def log_interval(
+    first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFIDENCE
+) -> tuple[Floats, Floats, Floats]:
+    """Welch's interval of log(first / second) and its degrees of freedom, along the last axis.
+
+    ``first`` and ``second`` hold logarithms, shape (..., n) and (..., m), n and m at least 2.
+    Returns low, high, df, each of shape (...).
+    """
+    test = stats.ttest_ind(first, second, equal_var=False, axis=-1)
+    interval = test.confidence_interval(confidence)
+    return tuple(np.asarray(v, dtype=np.float64) for v in (interval.low, interval.high, test.df))  # type: ignore[return-value]
+
+
+def ratio(
+    first: Sequence[float] | Floats,
+    second: Sequence[float] | Floats,
+    confidence: float = CONFIDENCE,
+) -> Ratio:
+    """How many times ``first`` is ``second``; both hold one value per run of an arm.
+
+    Raises ValueError for an arm without runs and for values that are not above 0.
+    """
+    a, b = _logs(first), _logs(second)
+    value = float(np.exp(a.mean() - b.mean()))
+    why = _why(a, b)
+    if why:
+        nan = float("nan")
+        return Ratio(value, nan, nan, nan, nan, len(a), len(b), confidence, why)
+    low, high, df = (float(v) for v in log_interval(a, b, confidence))
+    error = float(np.hypot(stats.sem(a), stats.sem(b)))
+    return Ratio(
+        value,
+        float(np.exp(low)),
+        float(np.exp(high)),
+        df,
+        float(np.exp(detectable(error, df, confidence))),
+        len(a),
+        len(b),
+        confidence,
+    )
+
+
+def detectable(
+    error: float, df: float, confidence: float = CONFIDENCE, power: float = POWER
+) -> float:
+    """The true difference that a two-sided t test finds with this power.
+
+    ``error`` is the standard error of the difference, taken for known as it was measured; the
+    test statistic then follows the noncentral t distribution with ``df`` degrees of freedom.
+    """
+    limit = float(stats.t.ppf((1 + confidence) / 2, df))
+
+    def missing(shift: float) -> float:
+        return float(stats.nct.sf(limit, df, shift) + stats.nct.cdf(-limit, df, shift)) - power
+
+    top = limit + 1.0
+    while missing(top) < 0:
+        top *= 2
+    return error * float(optimize.brentq(missing, 0.0, top))
+
+
+def _why(a: Floats, b: Floats) -> str:
+    """Why no interval exists; empty where one does."""
+    if len(a) < 2 or len(b) < 2:
+        single = "one run on each side" if len(a) == len(b) else "one run on one side"
+        return f"no interval exists: {single}, and one run does not show how runs scatter"
+    scale = max(1.0, float(np.abs(np.concatenate([a, b])).max()))
+    if max(np.ptp(a), np.ptp(b)) <= 1e-12 * scale:
+        return "no interval: the repeats are equal to the last digit, so they show no scatter"
+    return ""
+
+
+def _logs(values: Any) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if not array.size:
+        raise ValueError("an arm without runs has no ratio")
+    if not (array > 0).all() or not np.isfinite(array).all():
+        raise ValueError(f"a ratio needs finite values above 0, found {array.tolist()}")
+    return np.log(array)
