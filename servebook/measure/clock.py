@@ -38,8 +38,12 @@ _GAIN = 0.1
 _CLIP = 3.0
 #: A first token before the end of the step ahead of it weighs this much: it cannot be.
 _EARLY = 5.0
+_Q = 3
+#: A second look moves what then costs less by this factor; a cost per token below this share of a
+#: decode step needs none.
+_CLEARLY, _GOOD = 0.8, 0.05
 #: The weight of a constant offset beside the weight of scatter: delays differ little by request.
-_SHIFT = 0.1
+_SHIFT = 0.3
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,10 @@ def place(sequences: list[Sequence], scale: float) -> Placed:
     ``scale`` is the length of a decode step. One clock is tried first; only where fewer than half
     of the tokens lie within ``NEAR`` of their step's end may a sequence open another one.
     """
-    one = _pass(sequences, scale, most=1)
+    one = _refined(sequences, _pass(sequences, scale, most=1), scale)
     if _on_time(sequences, one, scale) >= _EXPLAINED:
         return one
-    more = _pass(sequences, scale, most=_MOST_CLOCKS)
+    more = _refined(sequences, _pass(sequences, scale, most=_MOST_CLOCKS), scale)
     # A clock of one request explains it for nothing: its steps count as not explained.
     gain = _on_time(sequences, more, scale, alone=0.0) - _on_time(sequences, one, scale)
     return more if gain > _GAIN else one
@@ -115,7 +119,7 @@ def _pass(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
             continue
         best, (begin, shared, near) = _choose(clocks, one, scale, most)
         own = begin + np.arange(len(one.times), dtype=np.int64)
-        if not one.exact or (shared >= _LEAST and near < _EXPLAINED):
+        if not one.exact or (shared >= _LEAST and near < _MOSTLY):
             free = _by_time(clocks[best], one, scale)
             if not one.exact or _skipped(clocks[best], free, one.times, scale):
                 own = free
@@ -148,7 +152,8 @@ def _choose(
 
 
 #: A request is preempted at most this often before its times count as late instead.
-_SKIPS = 2
+#: Each time for so many steps at least, and then most of its tokens must be on time.
+_SKIPS, _SKIP_STEPS, _MOSTLY = 2, 3, 0.8
 #: Chunks over which a request that skips steps is smoothed.
 _SMOOTH = 7
 #: So large a share of tokens that are nearest to one placing needs no closer look.
@@ -192,9 +197,9 @@ def _cost(ends: Floats, one: Sequence, begin: int, scale: float) -> float:
         cost += _EARLY * max(0.0, ends[begin - 1] - one.first - 0.05 * scale)
     if m > 0:
         left = times[:m] - ends[begin : begin + m]
-        middle = float(np.median(left))
-        cost += float(np.minimum(np.abs(left - middle), _CLIP * scale).sum())
-        cost += _SHIFT * m * abs(middle)
+        usual = float(np.partition(left, m // _Q)[m // _Q])
+        cost += float(np.minimum(np.abs(left - usual), _CLIP * scale).sum())
+        cost += _SHIFT * m * abs(usual)
     after = times[max(m, 0) : max(m, 0) + 8]
     if len(after):  # new steps come a decode step after the last known one
         bound = ends[-1] + 0.8 * scale * np.arange(1, len(after) + 1)
@@ -215,9 +220,15 @@ def _near(times: Floats, ends: Floats, scale: float) -> float:
 
 
 def _skipped(clock: Clock, steps: Ints, times: Floats, scale: float) -> bool:
-    """Whether a request that skipped steps (was preempted) explains its times, and little else."""
-    skips = int((np.diff(steps) > 1).sum())
-    return 1 <= skips <= _SKIPS and _share(clock, steps, times, scale) >= 1 - NEAR
+    """Whether a request that skipped steps (was preempted) explains its times, and little else.
+
+    Tokens that came late at its end look like a skip, too; so some must follow each one.
+    """
+    at = np.flatnonzero(np.diff(steps) > 1)
+    if not 1 <= len(at) <= _SKIPS or len(times) - at[-1] <= _LEAST:
+        return False
+    long = np.diff(steps)[at].min() >= _SKIP_STEPS
+    return bool(long) and _share(clock, steps, times, scale) >= _MOSTLY
 
 
 def _by_time(clock: Clock, one: Sequence, scale: float) -> Ints:
@@ -235,6 +246,64 @@ def _by_time(clock: Clock, one: Sequence, scale: float) -> Ints:
     skipped = median_filter(steps - index, size=_SMOOTH, mode="nearest")
     back = np.minimum.accumulate(skipped[::-1])[::-1] + index
     return np.asarray(np.maximum(back, 0), dtype=np.int64)
+
+
+def _refined(sequences: list[Sequence], placed: Placed, scale: float) -> Placed:
+    """Look at each request once more, now beside all others, those that came later too.
+
+    One that fits them clearly better a step sooner or later moves.
+    """
+    steps = list(placed.steps)
+    rows = [i for i, own in enumerate(steps) if len(own)]
+    if not rows:
+        return placed
+    owner = np.repeat(rows, [len(steps[i]) for i in rows])
+    time = np.concatenate([sequences[i].times for i in rows])
+    width = max(int(steps[i][-1]) for i in rows) + 3  # room for a step beside each clock's
+    base = placed.clock * width + 1
+    key = np.concatenate([steps[i] for i in rows]) + base[owner]
+    order = np.lexsort((time, key))
+    begin = np.flatnonzero(np.diff(key[order], prepend=-1))
+    several = np.diff(begin, append=len(order)) > 1
+    # The earliest token of each step, whose it is, and the next one.
+    first, second = (np.full((int(placed.clock.max()) + 1) * width + 2, np.nan) for _ in "ab")
+    who = np.full(len(first), -1, dtype=np.int64)
+    at = key[order[begin]]
+    first[at], who[at] = time[order[begin]], owner[order[begin]]
+    second[at[several]] = time[order[begin[several] + 1]]
+    for i in rows:
+        if sequences[i].exact and steps[i][-1] - steps[i][0] == len(steps[i]) - 1:
+            low = int(base[i] + steps[i][0])
+            near = slice(max(low - 2, 0), low + len(steps[i]) + 1)
+            others = np.where(who[near] == i, second[near], first[near])
+            by = _better(sequences[i], others, low - near.start, scale)
+            if steps[i][0] + by >= 0:
+                steps[i] = steps[i] + by
+    return Placed(placed.clock, steps)
+
+
+def _better(one: Sequence, others: Floats, at: int, scale: float) -> int:
+    """Steps by which the request fits the others' clearly better: -1, 0 or 1."""
+    n = len(one.times)
+    costs = {}
+    for by in (-1, 0, 1):
+        if at + by < 1:
+            continue
+        left = one.times - others[at + by : at + by + n]
+        left = left[~np.isnan(left)]
+        if len(left) < _LEAST:
+            return 0
+        usual = float(np.partition(left, len(left) // _Q)[len(left) // _Q])
+        cost = float(np.minimum(np.abs(left - usual), _CLIP * scale).mean())
+        cost += _SHIFT * abs(usual)
+        before = others[at + by - 1]
+        if not np.isnan(before):
+            cost += _EARLY * max(0.0, before - one.first - 0.05 * scale) / n
+        costs[by] = cost
+        if by == 0 and cost < _GOOD * scale:
+            return 0
+    best = min(costs, key=lambda by: (costs[by], abs(by)))
+    return best if costs[best] < _CLEARLY * costs[0] else 0
 
 
 def _on_time(

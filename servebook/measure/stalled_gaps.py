@@ -30,7 +30,7 @@ import pandas as pd
 import pyarrow as pa
 
 from servebook.measure.baseline import Baseline, baselines, clean_gaps, prompt_waits
-from servebook.measure.steps import Timeline, recover
+from servebook.measure.steps import Timeline, latest_ends, recover
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
 
@@ -47,9 +47,10 @@ CAUSES = ("none", "prefill", "link", "unexplained")
 #: A link this busy in an interval counts as congested.
 CONGESTED = 0.9
 #: A step this many decode steps too long may be the work of a link.
-_LONG = 4.0
-#: An unexplained stall is this many times the spread (p99 - p50) of ordinary steps too long.
-_BEYOND = 20.0
+_SLOW = 2.0
+#: An unexplained stall is this many decode steps too long, and so many times the spread (p99 - p50)
+#: of the run's ordinary steps.
+_LONG, _BEYOND = 4.0, 20.0
 #: Fewer ordinary steps have no p99 to go by.
 _LEAST_STEPS = 100
 #: Times below this (in 1970) count from the run's own start and meet no counter.
@@ -262,7 +263,9 @@ def _by_time(run: RunTokens) -> tuple[Ints, Floats]:
 
 def _paused(line: Timeline, links: pd.DataFrame | None) -> npt.NDArray[np.int8]:
     """Gaps in which the engine took far too long without a prompt, and what may explain it."""
-    excess = line.length - line.decode
+    # Each step took its usual time at least: what a burst of late tokens leaves is no pause.
+    ends = latest_ends(line.ends, line.engine, line.decode)
+    excess = np.where(line.joined, np.diff(ends, prepend=np.nan), np.nan) - line.decode
     plain = line.joined.copy()
     if line.style == "shared":  # a prompt may be at work in any step while a request waits
         plain &= ~_waiting(line)
@@ -276,7 +279,7 @@ def _paused(line: Timeline, links: pd.DataFrame | None) -> npt.NDArray[np.int8]:
         limit = np.maximum(_LONG * line.decode, _BEYOND * spread)
         cause[plain & (excess > limit)] = CAUSES.index("unexplained")
     busy = _busy(line, links)
-    cause[plain & busy & (excess > _LONG * line.decode)] = CAUSES.index("link")
+    cause[plain & busy & (excess > _SLOW * line.decode)] = CAUSES.index("link")
     out = cause[np.maximum(line.step_of_gap, 0)]
     out[(line.step_of_gap < 0) | (line.tokens.index == 0)] = 0
     return out

@@ -22,7 +22,15 @@ from servebook.measure.prefills import Prefills, find_prefills, prefill_style
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
 
-__all__ = ["STEP_COLUMNS", "Timeline", "recover", "step_quality", "steps", "timelines"]
+__all__ = [
+    "STEP_COLUMNS",
+    "Timeline",
+    "latest_ends",
+    "recover",
+    "step_quality",
+    "steps",
+    "timelines",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -122,7 +130,7 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
     shared = style == "shared"
     plain = joined & (shared | ~first)
     _, least = _usual(ends, decoded, plain, run.scale, shared)
-    ends = _corrected(ends, engine, least)
+    ends = latest_ends(ends, engine, least)
     usual, _ = _usual(ends, decoded, plain, run.scale, shared)
     if shared:
         seen = np.flatnonzero(has)
@@ -217,8 +225,11 @@ def _usual(
     return np.maximum(usual, 0.01 * scale), _LEAST_STEP * np.maximum(bound, 0.0)
 
 
-def _corrected(ends: Floats, engine: Ints, least: Floats) -> Floats:
-    """Ends no later than the steps after them allow: a burst of late tokens ended in time."""
+def latest_ends(ends: Floats, engine: Ints, least: Floats) -> Floats:
+    """Ends no later than the steps after them allow, each of which took its ``least`` time.
+
+    Tokens that came in a burst had left the engine one step after the other.
+    """
     sums = np.cumsum(least)
     out = ends.copy()
     for one in range(int(engine.max(initial=-1)) + 1):

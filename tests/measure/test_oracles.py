@@ -7,6 +7,7 @@ folder with more dumps (``aiperf-*``, ``vllm-*``) and the engine's logs beside t
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,25 +94,43 @@ def test_all_dumps_meet_their_summaries(pattern: str) -> None:
         check(read_tree(folder))
 
 
+#: Runs whose log must be met in all but 1 % (quiet ones) or 5 % of stalls.
+QUIET = ("spread/mixed", "long_mixed")
+
+
 @needs_dumps
-def test_stalls_against_the_engines_log() -> None:
-    (folder,) = Path(str(DUMPS)).glob("aiperf-*/spread")
-    long = sorted(folder.parent.glob("long_mixed*"))
-    runs = [*sorted(folder.glob("*mixed*")), *long, *sorted(folder.glob("decode*"))]
-    tables = read_tree(folder.parent)
-    gaps = gap_stalls(tables)
-    for path in runs:
-        own = gaps[gaps["run_id"] == path.relative_to(folder.parent).as_posix()]
-        log = stalled_gaps(path)
+def test_stalls_against_the_engines_log(capsys: pytest.CaptureFixture[str]) -> None:
+    (folder,) = Path(str(DUMPS)).glob("aiperf-*[0-9]")
+    tables = read_tree(folder)
+    frame = gap_stalls(tables)
+    rows = []
+    for run_id, own in frame.groupby("run_id", sort=False):
+        path = folder / str(run_id)
+        log = stalled_gaps(path if (path / "_server_truth").is_dir() else path.parent)
         true = np.array(
             [log[i][k] for i, k in zip(own["request_id"], own["index"], strict=True)], dtype=bool
         )
         said = own["is_stall"].to_numpy(dtype=bool)
-        false = (said & ~true).mean()
-        assert false < 0.005, (path.name, false)
-        if "decode" in path.name or "chunk" in path.name:
-            continue
-        for part in (np.ones(len(own), dtype=bool), own["index"].to_numpy() > 0):
+        row = {"run": run_id, "gaps": len(own), "true": true.sum(), "said": said.sum()}
+        row["false %"] = 100 * (said & ~true).mean()
+        for name, part in (
+            ("", np.ones(len(own), dtype=bool)),
+            (" inside", own["index"].to_numpy() > 0),
+        ):
             hits = (said & true & part).sum()
-            assert hits / (said & part).sum() >= 0.99, path.name
-            assert hits / (true & part).sum() >= 0.99, path.name
+            row[f"precision{name}"] = hits / n if (n := (said & part).sum()) else np.nan
+            row[f"recall{name}"] = hits / n if (n := (true & part).sum()) else np.nan
+        rows.append(row)
+    found = pd.DataFrame(rows).set_index("run")
+    with capsys.disabled():
+        sys.stdout.write("\n" + found.round(4).to_string() + "\n")
+    assert len(found) >= 30
+    decode = found.index.str.contains("decode")
+    assert (found.loc[decode, "false %"] < 0.5).all()
+    assert (found.loc[decode, "recall"] >= 0.95).all()
+    assert found.loc["spread/chunk256_mixed_c8", "said"] == 0
+    mixed = found[~decode & (found["true"] > 0)]
+    assert len(mixed) >= 18
+    for run_id, row in mixed.iterrows():
+        least = 0.99 if str(run_id).startswith(QUIET) else 0.95
+        assert not row.filter(regex="precision|recall").lt(least).any(), run_id
