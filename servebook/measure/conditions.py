@@ -1,8 +1,9 @@
 """Runs of one condition as one row: what is comparable, its middle and its range over repeats.
 
-A condition is (configuration, client, workload, lengths, concurrency). Runs of different clients
-or lengths are never one condition, because their definitions and loads differ. Middles are
-medians over the repeats; with one run there is no range.
+A condition is (configuration, client, workload, lengths, concurrency, whether prompts were repeated
+for the prefix cache). Runs of different clients or lengths are never one condition, because their
+definitions and loads differ, and a run with repeated prompts is no repeat of one without. Middles
+are medians over the repeats; with one run there is no range.
 """
 
 from __future__ import annotations
@@ -77,17 +78,19 @@ def left_out(metrics: pd.DataFrame) -> pd.DataFrame:
 def comparable(metrics: pd.DataFrame) -> pd.DataFrame:
     """The rows of ``run_metrics`` that comparisons use, with isl, osl and the key ``series``.
 
-    isl and osl are the lengths asked for, else the rounded means (see ``SAME_LENGTH``). Sorted by
-    series, concurrency, run_id.
+    isl and osl are the lengths asked for, else the rounded means (see ``SAME_LENGTH``). ``reuse``
+    is whether the run is known to repeat prompts for the prefix cache: the column ``cache_reuse``
+    where ``metrics`` has it, else False. Sorted by series, concurrency, run_id.
     """
     kept = metrics[~metrics["run_id"].isin(left_out(metrics)["run_id"])].copy()
     kept["workload"] = kept["workload"].fillna("other")
     kept["client"] = kept["client"].fillna("unknown client")
     for name in ("isl", "osl"):
         kept[name] = _lengths(kept, name)
+    kept["reuse"] = kept["cache_reuse"].eq(True).fillna(False) if "cache_reuse" in kept else False
     kept["series"] = [
-        " | ".join(str(value) for value in key)
-        for key in zip(*(kept[name] for name in SERIES), strict=True)
+        " | ".join([*(str(value) for value in key), *(["cache reuse"] if reuse else [])])
+        for *key, reuse in zip(*(kept[name] for name in SERIES), kept["reuse"], strict=True)
     ]
     return kept.sort_values(["series", "concurrency", "run_id"], kind="stable", ignore_index=True)
 
@@ -95,8 +98,8 @@ def comparable(metrics: pd.DataFrame) -> pd.DataFrame:
 def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> pd.DataFrame:
     """One row per condition, sorted by series and concurrency.
 
-    Columns: series, those of ``SERIES``, concurrency (int), n_runs, runs (tuple of run_id), n_ok
-    and n_gaps (sums over the runs), n_ok_least and n_gaps_least (of the run with the fewest), and
+    Columns: series, those of ``SERIES``, reuse, concurrency (int), n_runs, runs (tuple of run_id),
+    n_ok and n_gaps (sums over the runs), n_ok_least and n_gaps_least (of the run with the fewest), and
     for each metric its median over the runs as ``m``, its range as ``m_low`` and ``m_high`` (NaN
     with one run). Metrics that ``metrics`` does not have are left out.
     """
@@ -104,7 +107,7 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
     values = [name for name in values if name in kept]
     rows: list[dict[str, Any]] = []
     for _, part in kept.groupby(["series", "concurrency"], sort=True):
-        row: dict[str, Any] = {k: part[k].iloc[0] for k in ("series", *SERIES)}
+        row: dict[str, Any] = {k: part[k].iloc[0] for k in ("series", *SERIES, "reuse")}
         row |= {
             "concurrency": int(part["concurrency"].iloc[0]),
             "n_runs": len(part),
@@ -121,7 +124,7 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
             row[f"{name}_low"] = known.min() if several else np.nan
             row[f"{name}_high"] = known.max() if several else np.nan
         rows.append(row)
-    columns = ["series", *SERIES, "concurrency", "n_runs", "runs"]
+    columns = ["series", *SERIES, "reuse", "concurrency", "n_runs", "runs"]
     columns += ["n_ok", "n_gaps", "n_ok_least", "n_gaps_least"]
     columns += [f"{name}{end}" for name in values for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=columns)
@@ -130,12 +133,12 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
 def factors(by_condition: pd.DataFrame, metric: str, baseline: str, candidate: str) -> pd.DataFrame:
     """How many times better the baseline is, for each condition that both configurations ran.
 
-    Same client, workload, lengths and concurrency only. Columns: client, workload, isl, osl,
-    concurrency, baseline, candidate (values), factor (above 1: the baseline is better in the
+    Same client, workload, lengths, reuse and concurrency only. Columns: client, workload, isl, osl,
+    reuse, concurrency, baseline, candidate (values), factor (above 1: the baseline is better in the
     metric's direction), factor_low, factor_high (extremes over the repeats; NaN where neither side
     has repeats), n_baseline, n_candidate (runs), runs.
     """
-    on = ["client", "workload", "isl", "osl", "concurrency"]
+    on = ["client", "workload", "isl", "osl", "reuse", "concurrency"]
     columns = [metric, f"{metric}_low", f"{metric}_high", "n_runs", "runs"]
     sides = [
         by_condition[by_condition["configuration"] == name][[*on, *columns]]

@@ -31,6 +31,7 @@ __all__ = [
     "colours",
     "enable",
     "finish",
+    "haloed",
     "looks",
 ]
 
@@ -151,6 +152,17 @@ def finish(chart: Any, *, height: int | None = None, width: int | None = WIDTH) 
     if height is not None:
         properties["height"] = height
     return chart.properties(**properties)
+
+
+def haloed(chart: Any, **mark: Any) -> list[Any]:
+    """Two layers: the text of ``chart`` with a white edge below it, for words that cross a line.
+
+    ``chart`` is an encoded chart without a mark; ``mark`` are the properties of ``mark_text``.
+    """
+    return [
+        chart.mark_text(**mark, stroke="#ffffff", strokeWidth=4, strokeJoin="round", aria=False),
+        chart.mark_text(**mark),
+    ]
 
 
 def _config() -> Any:

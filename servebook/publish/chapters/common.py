@@ -63,8 +63,9 @@ def memo(function: Callable[[Campaign], T]) -> Callable[[Campaign], T]:
 
 @memo
 def metrics(campaign: Campaign) -> pd.DataFrame:
-    """``run_metrics`` of the campaign: one row per run."""
-    return _runs.run_metrics(campaign.tables)
+    """``run_metrics`` of the campaign, with ``cache_reuse``: one row per run."""
+    reuse = campaign.tables.runs["cache_reuse"].to_pylist()
+    return _runs.run_metrics(campaign.tables).assign(cache_reuse=pd.array(reuse, dtype="boolean"))
 
 
 @memo
@@ -99,12 +100,14 @@ def styled(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
     order = _order(campaign)
     clients = rows.groupby("configuration")["client"].nunique()
     several_lengths = len(rows[["isl", "osl"]].drop_duplicates()) > 1
+    both = several(rows["reuse"])
     names, labels, dashes = [], [], []
     variants: dict[str, list[str]] = {}
     for row in rows.to_dict("records"):
         parts = [label(campaign, row["configuration"])]
         parts += [row["client"]] if clients[row["configuration"]] > 1 else []
         parts += [words.lengths_short(row["isl"], row["osl"])] if several_lengths else []
+        parts += ["KV reuse"] if both and row["reuse"] else []
         names.append(" · ".join(parts))
         labels.append("\n".join(words.wrapped(part, 20) for part in parts))
         seen = variants.setdefault(row["configuration"], [])

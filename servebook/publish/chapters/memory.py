@@ -18,7 +18,8 @@ __all__ = ["fit"]
 
 _ID = "memory-fit"
 _NOT_RUN = "not run"
-_ROOM = 1.65  # the axis reaches beyond the longest bar, so that the words beside it have room
+_SHORT = "#B2182B"  # what does not fit, in no configuration's colour
+_ROOM = 1.04  # the axis reaches a little beyond the longest bar
 
 
 def fit(campaign: Campaign) -> Figure:
@@ -47,10 +48,12 @@ def fit(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"Weights: {words.number(_billions(parameters))} billion parameters, bytes of each. "
-            "Line: HBM of all GPUs. Pale: what remains at most for the KV cache. "
-            "Grey: a combination that the campaign did not run."
+            "Full colour: weights. Line: HBM of all GPUs. Pale: at most this is left for the KV "
+            "cache; red: missing. Grey: a combination that the campaign did not run."
         ),
-        chart=memory_bars(parts, ends, limit_gb=float(ends["label_gb"].max()) * _ROOM),
+        chart=memory_bars(
+            parts, ends, limit_gb=float(max(ends["hbm_gb"].max(), ends["weights_gb"].max())) * _ROOM
+        ),
         table=_table(cells, settings),
         alt=f"{title}. " + " ".join(_sentence(cell) for cell in cells),
         source="model: parameters times bytes per parameter, from the manifest",
@@ -80,8 +83,13 @@ def _names(cell: Fit, settings: Sequence[Configuration]) -> str:
 
 def _row(cell: Fit, settings: Sequence[Configuration]) -> str:
     names = [c.label for c in settings if c.name in cell.configurations] or [_NOT_RUN]
-    more = [f"and {len(names) - 2} more"] if len(names) > 3 else []
-    return "\n".join([cell.label, *names[: 2 if more else 3], *more])
+    # "two nodes FP8 TP4/DP4, TP8/DP2": what all names begin with is said once.
+    split = [name.split() for name in names]
+    same = 0
+    while len(names) > 1 and all(len(s) > same + 1 and s[same] == split[0][same] for s in split):
+        same += 1
+    rest = [" ".join(s[same:]) for s in split]
+    return f"{cell.label}: {' '.join([*split[0][:same], words.listed(rest, most=2)])}"
 
 
 def _parts(cell: Fit, row: str, looks: dict[str, theme.Look]) -> list[dict[str, object]]:
@@ -89,12 +97,13 @@ def _parts(cell: Fit, row: str, looks: dict[str, theme.Look]) -> list[dict[str, 
     colour = looks[cell.configurations[0]].colour if cell.configurations else theme.CONTEXT
 
     def part(kind: str, start: float, end: float, text: str) -> dict[str, object]:
+        shown = _SHORT if kind == "short" else colour
         return {
             "row": row,
             "part": kind,
             "from_gb": start,
             "to_gb": end,
-            "colour": colour,
+            "colour": shown,
             "words": text,
         }
 
@@ -114,12 +123,12 @@ def _end(cell: Fit, row: str) -> dict[str, object]:
         "row": row,
         "hbm_gb": hbm,
         "weights_gb": weights,
-        "label_gb": max(weights, hbm),
+        "name": row,
         "words": (
-            f"{words.number(cell.kv_room_gb)} GB left,\n"
-            f"{words.number(cell.weights_per_gpu_gb)} GB a GPU"
+            f"{words.number(weights)} GB, {words.number(cell.weights_per_gpu_gb)} GB a GPU; "
+            f"{words.number(cell.kv_room_gb)} GB left"
             if cell.fits
-            else f"does not fit:\n{words.number(cell.shortfall_gb)} GB short"
+            else f"{words.number(weights)} GB do not fit: {words.number(cell.shortfall_gb)} GB short"
         ),
     }
 

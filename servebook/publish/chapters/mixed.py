@@ -86,7 +86,7 @@ def tail(campaign: Campaign) -> Figure:
                 ],
             }
         ),
-        f"{gap_word(campaign, rows)}, ms (log): dot median, ring mean, arrow p99",
+        f"{gap_word(campaign, rows)}, ms (log)",
     )
     table = common.table(
         rows.assign(
@@ -118,7 +118,10 @@ def tail(campaign: Campaign) -> Figure:
     return Figure(
         id="mixed-tail",
         title=title,
-        subtitle=f"{condition_words(rows)} {n}. {words.capital(repeats)}. Lower is better.",
+        subtitle=(
+            f"● median, ○ mean, ▶ p99. {condition_words(rows)} {n}. {words.capital(repeats)}. "
+            "Lower is better."
+        ),
         chart=chart,
         table=table,
         alt=f"{title}. "

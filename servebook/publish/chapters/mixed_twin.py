@@ -59,10 +59,10 @@ def twin(campaign: Campaign) -> Figure:
             {
                 "metric": metric,
                 "row": metric,
-                "label": f"{info.label} ({info.unit}, {info.better} is better): "
-                f"{words.number(row['baseline'])} → {words.number(row['candidate'])}",
+                "label": f"{info.label}: {words.number(row['baseline'])} → "
+                f"{words.number(row['candidate'])} {info.unit}",
                 "ratio": ratio,
-                "text": words.factor(ratio),
+                "text": _said(ratio, info.better),
                 "side": "left" if ratio < 1 else "right",
                 "colour": look.colour,
                 "ink": look.text,
@@ -139,6 +139,14 @@ def twin_statement(campaign: Campaign) -> Statement:
         rank=42,
         marks=common.marks(campaign, pair),
     )
+
+
+def _said(ratio: float, better: str) -> str:
+    """What a ratio of candidate to baseline means: "×2.0 better", within 5 % the difference."""
+    if 1 / 1.05 <= ratio <= 1.05:
+        return words.deviation(ratio - 1)
+    gain = ratio if better == "higher" else 1 / ratio
+    return f"{words.factor(max(gain, 1 / gain))} {'better' if gain > 1 else 'worse'}"
 
 
 def _trade(frame: pd.DataFrame, first: str, second: str) -> str:

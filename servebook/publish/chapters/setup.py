@@ -101,6 +101,7 @@ def configurations(campaign: Campaign) -> Figure:
     differing = [key for key, values in texts.items() if len(set(values)) > 1]
     ordered = [*differing, *(key for key in texts if key not in differing)]
     looks = theme.looks(settings)
+    room = 14 if len(settings) < 4 else 9  # letters a column has at 400 px
     cells = []
     for key in ordered:
         sizes = [_QUANTITIES[key](c) if key in _QUANTITIES else None for c in settings]
@@ -116,7 +117,7 @@ def configurations(campaign: Campaign) -> Figure:
                 {
                     "setting": key,
                     "column": column,
-                    "text": words.wrapped(text, 14) if key in differing else text,
+                    "text": _fitted(text, room) if key in differing else text,
                     "bold": key in differing,
                     "share": size / top if bar and size is not None else math.nan,
                     "colour": looks[c.name].colour,
@@ -125,7 +126,7 @@ def configurations(campaign: Campaign) -> Figure:
     heads = pd.DataFrame(
         {
             "column": range(len(settings)),
-            "text": [words.wrapped(c.label, 14) for c in settings],
+            "text": [words.wrapped(c.label, room) for c in settings],
             "colour": [looks[c.name].colour for c in settings],
             "ink": [looks[c.name].text for c in settings],
             "shape": [looks[c.name].shape for c in settings],
@@ -160,6 +161,14 @@ def configurations(campaign: Campaign) -> Figure:
         missing="" if ordered else "The manifest states no setting of any configuration.",
         open_table=not drawable,
     )
+
+
+def _fitted(text: str, room: int) -> str:
+    """A setting in lines of a column's width: a layout such as TP8/DP1/EP8 breaks at a slash."""
+    if len(text) > room and " " not in text and "/" in text:
+        first, _, rest = text.rpartition("/")
+        return f"{first}\n{rest}"
+    return words.wrapped(text, room)
 
 
 def _what_differs(campaign: Campaign, differing: list[str]) -> str:

@@ -58,7 +58,8 @@ def _pairs(found: pd.DataFrame) -> pd.DataFrame:
             "low": ends.min(axis=1),
             "high": ends.max(axis=1),
             "middle": np.sqrt(kept["baseline"] * kept["candidate"]),
-            "text": [words.factor(f) for f in kept["factor"]],
+            # Which side is ahead is seen; how many times it is reads best above 1.
+            "text": [words.factor(max(f, 1 / f)) for f in kept["factor"]],
         }
     )
 

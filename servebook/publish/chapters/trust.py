@@ -93,11 +93,11 @@ def isolation(campaign: Campaign) -> Figure:
 
 
 _KINDS = {
-    "ok": "#BFD9EA",
-    "failed": "#D55E00",
-    "stream_error": "#CC79A7",
-    "cancelled": "#E69F00",
-    "lost": "#444444",
+    "ok": "#d9d9d9",
+    "failed": "#B2182B",
+    "stream_error": "#EF8A62",
+    "cancelled": "#8a8a8a",
+    "lost": "#333333",
 }
 _KIND_WORDS = {
     "ok": "ok",
@@ -154,14 +154,14 @@ def failures(campaign: Campaign) -> Figure:
             key = row["kind"] if row["kind"] == "stream_error" else row["counted_as"]
             counts[key] += row["n"]
         whole = sum(counts.values())
-        said = words.listed(f"{n:.0f} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n)
+        said = ", ".join(f"{n:.0f} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n)
         start = 0.0
         for kind, n in counts.items():
             if n and whole:
                 parts.append(
                     {
                         "row": run["run_id"],
-                        "label": f"{run['run_id']}: {said}",
+                        "label": f"{str(run['run_id']).removeprefix('raw/')}: {said}",
                         "part": _KIND_WORDS[kind],
                         "start": start / whole,
                         "end": (start + n) / whole,

@@ -77,7 +77,7 @@ def clients(campaign: Campaign) -> Figure:
         ),
         chart=around_zero(
             dots[["row", "deviation", "verdict", "tip"]],
-            "relative deviation, second client against first",
+            "second client against first",
             band=CLIENTS_AGREE,
             band_text=f"within {words.percent(CLIENTS_AGREE)}",
         ),

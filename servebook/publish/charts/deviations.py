@@ -1,4 +1,7 @@
-"""Relative differences around 0: dots per row, by definition, unexplained or in agreement."""
+"""Relative differences around 0: dots per row, by definition, unexplained or in agreement.
+
+Colours here are none of a configuration: a row may hold several.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ __all__ = ["VERDICTS", "around_zero"]
 
 # verdict: (colour, text colour, marker)
 VERDICTS = {
-    "agrees": ("#0072B2", "#005D91", "circle"),
-    "differs by definition": ("#8a8a8a", "#595959", "diamond"),
-    "unexplained": ("#D55E00", "#A34800", "triangle-up"),
+    "agrees": ("#444444", "#333333", "circle"),
+    "differs by definition": ("#9a9a9a", "#595959", "diamond"),
+    "unexplained": ("#B2182B", "#8A1220", "triangle-up"),
 }
 ROW_PX = 26
 
@@ -65,7 +68,7 @@ def around_zero(
         frame = pd.DataFrame([{"low": -band, "high": band, "text": band_text}])
         layers.append(
             alt.Chart(frame)
-            .mark_rect(color="#DCEBF5")
+            .mark_rect(color="#ececec")
             .encode(x=alt.X("low:Q"), x2="high:Q", tooltip=[alt.Tooltip("text:N", title="band")])
         )
     layers += [

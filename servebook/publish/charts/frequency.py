@@ -109,15 +109,23 @@ def against_one_percent(
                 alt.Tooltip("text:N", title="tail"),
             ],
         ),
-        alt.Chart(placed)
-        .mark_text(align="left", baseline="middle", dx=9, lineHeight=LINE_PX, fontSize=theme.SMALL)
-        .encode(
-            x=x,
-            y=alt.Y("label_y:Q"),
-            text="text:N",
-            color=alt.Color("ink:N", scale=None),
-        ),
     ]
+    # Towards the names of the series words stand left of their point.
+    far = placed["concurrency"] > (x_range[1] ** 0.7) * (x_range[0] ** 0.3)
+    for left, part in placed.groupby(far, sort=True):
+        layers += theme.haloed(
+            alt.Chart(part).encode(
+                x=x,
+                y=alt.Y("label_y:Q"),
+                text="text:N",
+                color=alt.Color("ink:N", scale=None),
+            ),
+            align="right" if left else "left",
+            baseline="middle",
+            dx=-10 if left else 9,
+            lineHeight=LINE_PX,
+            fontSize=theme.SMALL,
+        )
     ends = points.sort_values("concurrency", kind="stable").drop_duplicates("series", keep="last")
     names = ends["label"] + ("\n" + ends["text"]).where(ends.index.isin(points.index[at_edge]), "")
     ends = ends.assign(label=names)

@@ -26,8 +26,8 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     top = max(2.15, float(steps["gain"].max()) * 1.05)
     bottom = min(0.75, float(steps["gain"].min()) * 0.95)
     x_range, _ = counts_axis(list(steps["middle"]))
-    # Room at the ends for the words beside the lines.
-    x_range = (x_range[0] * 0.85, x_range[1] * 1.2)
+    # Room at the right for the value beside the last dot.
+    x_range = (x_range[0] * 0.9, x_range[1] * 1.4)
     names = steps.drop_duplicates("middle").sort_values("middle", kind="stable")
     expression = " : ".join(
         f"abs(datum.value - {m:.6g}) < 1e-3 * datum.value ? '{c}'"
@@ -46,19 +46,14 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     y_scale = alt.Scale(domain=[bottom, top], nice=False, zero=False)
     y = alt.Y(
         "gain:Q",
-        title="throughput per doubling",
+        title="gain per doubling of load",
         scale=y_scale,
         axis=alt.Axis(
             values=[1, 1.25, 1.5, 1.75, 2], labelExpr="'×' + format(datum.value, '.2~f')"
         ),
     )
-    bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0, "text": "less than before"}]))
-    lines = pd.DataFrame(
-        [
-            {"y": 1.0, "text": ""},
-            {"y": 2.0, "text": "load doubled, throughput doubled"},
-        ]
-    )
+    bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0}]))
+    lines = pd.DataFrame([{"y": 2.0, "text": "as the load"}, {"y": 1.0, "text": "no gain"}])
     rules = alt.Chart(lines).encode(y=alt.Y("y:Q", scale=y_scale))
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(steps).encode(x=x, y=y)
@@ -66,18 +61,11 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     return theme.finish(
         alt.layer(
             bands.mark_rect(color="#f3f3f3").encode(y=alt.Y("y:Q", scale=y_scale), y2="y2:Q"),
-            bands.mark_text(
-                align="right",
-                baseline="bottom",
-                dx=-6,
-                dy=-5,
-                color=theme.MUTED,
-                fontStyle="italic",
-            ).encode(x=alt.value("width"), y=alt.Y("y:Q", scale=y_scale), text="text:N"),
             rules.mark_rule(color=theme.CONTEXT),
-            rules.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=theme.MUTED).encode(
-                x=alt.value(0), text="text:N"
-            ),
+            # Right of the plot, where no value stands.
+            rules.mark_text(
+                align="left", baseline="middle", dx=6, color=theme.MUTED, fontStyle="italic"
+            ).encode(x=alt.value("width"), text="text:N"),
             base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
                 color=colour, detail="series:N", order="middle:Q"
             ),
@@ -90,9 +78,17 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
                     alt.Tooltip("text:N", title="gain per doubling"),
                 ],
             ),
-            alt.Chart(placed)
-            .mark_text(align="left", baseline="middle", dx=9)
-            .encode(x=x, y=alt.Y("label_y:Q"), text="text:N", color=alt.Color("ink:N", scale=None)),
+            *theme.haloed(
+                alt.Chart(placed).encode(
+                    x=x,
+                    y=alt.Y("label_y:Q"),
+                    text="text:N",
+                    color=alt.Color("ink:N", scale=None),
+                ),
+                align="left",
+                baseline="middle",
+                dx=9,
+            ),
         ),
         height=height,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import altair as alt
@@ -10,6 +11,8 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import (
+    LINE_PX,
+    Range,
     counts_axis,
     log_range,
     log_scale,
@@ -85,9 +88,11 @@ def over_concurrency(
     base = alt.Chart(points).encode(x=x, y=y)
     layers: list[Any] = []
     if limits is not None and len(limits):
-        layers += _limits(limits, x, y_range)
+        layers += _limits(limits, x, x_range, y_range)
+    words: list[Any] = []
     if pairs is not None and len(pairs):
-        layers += _pairs(pairs, x)
+        rule, *words = _pairs(pairs, x, float(points["concurrency"].max()), y_range, height)
+        layers.append(rule)
     layers.append(
         base.mark_line().encode(
             color=colour, strokeDash=dash, detail="series:N", order="concurrency:Q"
@@ -101,45 +106,84 @@ def over_concurrency(
             .mark_rule(strokeWidth=7, opacity=0.35, strokeCap="butt")
             .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
         )
+    layers += words
     layers.append(base.mark_point(size=85).encode(color=colour, shape=shape, tooltip=tooltip))
     if remarks is not None and len(remarks):
-        layers.append(
-            alt.Chart(remarks)
-            .mark_text(
-                align="right",
-                dx=-7,
-                dy=-9,
-                fontStyle="italic",
-                color=theme.MUTED,
-                fontSize=theme.SMALL,
-            )
-            .encode(x=x, y=y, text="text:N")
+        layers += theme.haloed(
+            alt.Chart(remarks).encode(x=x, y=y, text="text:N"),
+            align="right",
+            dx=-7,
+            dy=-11,
+            fontStyle="italic",
+            color=theme.MUTED,
+            fontSize=theme.SMALL,
         )
     ends = points.drop_duplicates("series", keep="last")
     layers += end_column(ends, x, y, "value", x_range[1], y_range, height)
     return theme.finish(alt.layer(*layers), height=height)
 
 
-def _pairs(pairs: pd.DataFrame, x: alt.X) -> list[Any]:
-    base = alt.Chart(pairs)
-    return [
-        base.mark_rule(strokeDash=[2, 3], color=theme.CONTEXT).encode(
-            x=x, y=alt.Y("low:Q"), y2="high:Q"
-        ),
-        base.mark_text(align="left", dx=5, fontWeight="bold", color=theme.INK).encode(
-            x=x, y=alt.Y("middle:Q"), text="text:N"
-        ),
-    ]
+#: Two marks nearer than this leave no room for a factor between them.
+_CLOSE_PX = 34
+#: The narrowest plot that labels are placed for.
+_NARROW_PX = 200
 
 
-def _limits(limits: pd.DataFrame, x: alt.X, y_range: tuple[float, float]) -> list[Any]:
-    base = alt.Chart(limits.assign(bottom=y_range[0], top=y_range[1]))
-    return [
-        base.mark_rule(strokeDash=[1, 0], color=theme.CONTEXT, strokeWidth=1).encode(
-            x=x, y=alt.Y("bottom:Q"), y2="top:Q"
-        ),
-        # Upright along the rule, so that the words of two limits never meet.
-        base.mark_text(
-            angle=270, align="right", baseline="bottom", dx=-4, dy=-3, color=theme.MUTED
-        ).encode(x=x, y=alt.Y("top:Q"), text="text:N"),
+def _pairs(pairs: pd.DataFrame, x: alt.X, last: float, y_range: Range, height: int) -> list[Any]:
+    """Rules between two series, the factor beside them: on the left where line ends are labelled.
+
+    Where the marks are too near for words between them these stand below the lower one.
+    """
+    per_px = math.log(y_range[1] / y_range[0]) / (height - 50)
+    layers: list[Any] = [
+        alt.Chart(pairs)
+        .mark_rule(strokeDash=[2, 3], color=theme.CONTEXT)
+        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     ]
+    near = [
+        math.log(b / a) < _CLOSE_PX * per_px
+        for a, b in zip(pairs["low"], pairs["high"], strict=True)
+    ]
+    at_end = pairs["concurrency"] >= last
+    for below in (False, True):
+        for left in (False, True):
+            part = pairs[(pd.Series(near, index=pairs.index) == below) & (at_end == left)]
+            if part.empty:
+                continue
+            layers += theme.haloed(
+                alt.Chart(part).encode(
+                    x=x, y=alt.Y("low:Q" if below else "middle:Q"), text="text:N"
+                ),
+                align="right" if left else "left",
+                baseline="top" if below else "middle",
+                dx=-7 if left else 6,
+                dy=14 if below else 0,
+                fontWeight="bold",
+                color=theme.INK,
+            )
+    return layers
+
+
+def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> list[Any]:
+    """Rules with their words above the plot, in as many rows as keep them apart."""
+    per_px = math.log(x_range[1] / x_range[0]) / _NARROW_PX
+    rows: list[float] = []  # where each row of words ends, in log x
+    levels = []
+    for at, text in zip(limits["concurrency"], limits["text"], strict=True):
+        half = 0.5 * per_px * (6.2 * len(text) + 8)
+        level = next((i for i, end in enumerate(rows) if math.log(at) - half >= end), len(rows))
+        rows[level : level + 1] = [math.log(at) + half]
+        levels.append(level)
+    placed = limits.assign(bottom=y_range[0], top=y_range[1], level=levels)
+    layers: list[Any] = [
+        alt.Chart(placed)
+        .mark_rule(color=theme.CONTEXT, strokeWidth=1)
+        .encode(x=x, y=alt.Y("bottom:Q"), y2="top:Q")
+    ]
+    for level, part in placed.groupby("level"):
+        layers.append(
+            alt.Chart(part)
+            .mark_text(baseline="bottom", dy=-4 - LINE_PX * int(str(level)), color=theme.MUTED)
+            .encode(x=x, y=alt.Y("top:Q"), text="text:N")
+        )
+    return layers

@@ -81,7 +81,13 @@ def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
             shape=alt.Shape("shape:N", scale=None),
         ),
         head.mark_text(
-            align="left", dx=2, dy=12, baseline="top", fontWeight="bold", lineHeight=15
+            align="left",
+            dx=2,
+            dy=12,
+            baseline="top",
+            fontWeight="bold",
+            fontSize=theme.SMALL if n < 4 else theme.SMALL - 1,
+            lineHeight=15,
         ).encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * (len(order) + len(top)) + 16)

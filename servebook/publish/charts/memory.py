@@ -9,51 +9,58 @@ from servebook.publish import theme
 
 __all__ = ["memory_bars"]
 
-_ROW = 64  # px per bar with its label of up to three lines
+_ROW = 74  # px per bar with the two lines above it
+#: How much of a configuration's colour each part keeps over white.
+_STRENGTH = {"weights": 1.0, "room": 0.3, "short": 1.0}
 
 
 def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt.LayerChart:
-    """Stacked bars, one row per deployment, with the HBM as a rule.
+    """Stacked bars, one row per deployment, with the HBM as a rule and the words above.
 
     ``parts``: row, part (weights, room, short), from_gb, to_gb, colour, words (tooltip).
-    ``ends``: row, hbm_gb, weights_gb, label_gb (where the words begin), words. Rows are drawn in
-    the order of ``ends``; a row's name may hold line breaks. ``limit_gb`` ends the axis, with
-    room for the words.
+    ``ends``: row, hbm_gb, name (first line above the bar), words (second line). Rows are drawn in
+    the order of ``ends``. ``limit_gb`` ends the axis.
     """
     order = ends["row"].tolist()
-    y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelLimit=190, grid=False))
-    bars = (
-        alt.Chart(parts)
-        .mark_bar(height=22)
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order, paddingOuter=0.35))
+    x = alt.X(
+        "from_gb:Q",
+        title="GB",
+        axis=alt.Axis(tickCount=5, grid=True),
+        scale=alt.Scale(domain=[0, limit_gb], nice=False),
+    )
+    bars = [
+        alt.Chart(part)
+        .mark_bar(height=20, opacity=_STRENGTH[str(kind)])
         .encode(
             y=y,
-            x=alt.X(
-                "from_gb:Q",
-                title="GB",
-                axis=alt.Axis(tickCount=5),
-                scale=alt.Scale(domain=[0, limit_gb], nice=False),
-            ),
+            x=x,
             x2="to_gb:Q",
             color=alt.Color("colour:N", scale=None),
-            opacity=alt.Opacity(
-                "part:N",
-                scale=alt.Scale(domain=["weights", "room", "short"], range=[1, 0.25, 0.55]),
-                legend=None,
-            ),
             tooltip=[alt.Tooltip("row:N", title="deployment"), alt.Tooltip("words:N", title=" ")],
         )
-    )
+        for kind, part in parts.groupby("part", sort=True)
+    ]
     line = (
         alt.Chart(ends)
-        .mark_tick(thickness=2, size=34, color=theme.INK)
+        .mark_tick(thickness=2, size=32, color=theme.INK)
         .encode(y=y, x="hbm_gb:Q", tooltip=[alt.Tooltip("hbm_gb:Q", title="HBM (GB)")])
     )
-    words = (
-        alt.Chart(ends)
-        .mark_text(align="left", baseline="middle", dx=8, lineHeight=14)
-        .encode(y=y, x="label_gb:Q", text="words:N")
-    )
-    drawn: alt.LayerChart = theme.finish(
-        alt.layer(bars, line, words), height=_ROW * len(order) + 50
-    )
+    head = alt.Chart(ends).encode(y=y, x=alt.value(0))
+    layers = [
+        *bars,
+        line,
+        *theme.haloed(
+            head.encode(text="name:N"), align="left", baseline="bottom", dy=-29, color=theme.MUTED
+        ),
+        *theme.haloed(
+            head.encode(text="words:N"),
+            align="left",
+            baseline="bottom",
+            dy=-14,
+            color=theme.INK,
+            fontWeight="bold",
+        ),
+    ]
+    drawn: alt.LayerChart = theme.finish(alt.layer(*layers), height=_ROW * len(order) + 50)
     return drawn

@@ -16,16 +16,17 @@ ROW_PX = 44
 
 
 def around_one(rows: pd.DataFrame, x_title: str) -> Any:
-    """One row per metric: a bar from 1 to the ratio, its factor beside it, values above it.
+    """One row per metric: a bar from 1 to the ratio, words beside it, values above it.
 
     Args:
         rows: row (key, in the order to draw), label (metric and the two values, above the bar),
-            ratio, text (the factor), side ("left" or "right" of the dot), colour, ink.
+            ratio, text (what the ratio
+            means), side ("left" or "right" of the dot), colour, ink.
         x_title: which condition is divided by which.
 
     """
     order = list(rows["row"])
-    x_range = log_range([*rows["ratio"], 1.0], 0.18, 0.22)
+    x_range = log_range([*rows["ratio"], 1.0], 0.45, 0.45)
     y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
     x = alt.X(
         "ratio:Q",
@@ -41,8 +42,12 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
         alt.Chart(pd.DataFrame([{"one": 1.0}])).mark_rule(color=theme.INK).encode(x=alt.X("one:Q")),
         base.mark_rule(strokeWidth=5, opacity=0.4).encode(x=x, x2="one:Q", color=colour),
         base.mark_point(size=90, shape="circle").encode(x=x, color=colour),
-        base.mark_text(align="left", baseline="bottom", dy=-11, color=theme.INK).encode(
-            x=alt.value(0), text="label:N"
+        *theme.haloed(
+            base.encode(x=alt.value(0), text="label:N"),
+            align="left",
+            baseline="bottom",
+            dy=-11,
+            color=theme.INK,
         ),
     ]
     for side in ("left", "right"):

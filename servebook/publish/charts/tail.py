@@ -41,6 +41,8 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
         )
 
     tooltip = [alt.Tooltip("label:N", title="condition"), alt.Tooltip("tip:N", title="values")]
+    # Few long gaps lift a mean above the p99.
+    ends = alt.Chart(rows.assign(end=rows[["tail", "mean"]].max(axis=1))).encode(y=y)
     means = alt.Chart(rows.dropna(subset=["mean"])).encode(y=y)
     return theme.finish(
         alt.layer(
@@ -56,8 +58,8 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
             base.mark_point(size=110, shape="triangle-right").encode(
                 x=x("tail"), color=colour, tooltip=tooltip
             ),
-            base.mark_text(align="left", dx=11, baseline="middle").encode(
-                x=x("tail"), text="text:N", color=alt.Color("ink:N", scale=None)
+            ends.mark_text(align="left", dx=11, baseline="middle").encode(
+                x=x("end"), text="text:N", color=alt.Color("ink:N", scale=None)
             ),
             base.mark_text(
                 align="left", baseline="bottom", dy=-11, fontSize=theme.SMALL, color=theme.INK

@@ -164,7 +164,7 @@ def test_memory_ends_its_axis_where_it_is_told():
         ]
     )
     ends = pd.DataFrame(
-        [{"row": "a", "hbm_gb": 8.0, "weights_gb": 5.0, "label_gb": 8.0, "words": "3 GB left"}]
+        [{"row": "a", "hbm_gb": 8.0, "weights_gb": 5.0, "name": "a", "words": "3 GB left"}]
     )
     spec = specification(memory_bars(parts, ends, 12.0))
     assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 12]
