@@ -112,10 +112,12 @@ def place(sequences: list[Sequence], scale: float) -> Placed:
 def _pass(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
     clocks = [Clock()]
     chosen = np.full(len(sequences), -1, dtype=np.int64)
-    steps: list[Ints] = []
-    for number, one in enumerate(sequences):
+    steps = [np.empty(0, dtype=np.int64) for _ in sequences]
+    # Those whose chunks can be counted first: the others go by the steps that these make.
+    order = sorted(range(len(sequences)), key=lambda i: not sequences[i].exact)
+    for number in order:
+        one = sequences[number]
         if not len(one.times):
-            steps.append(np.empty(0, dtype=np.int64))
             continue
         best, (begin, shared, near) = _choose(clocks, one, scale, most)
         own = begin + np.arange(len(one.times), dtype=np.int64)
@@ -125,7 +127,7 @@ def _pass(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
                 own = free
         clocks[best].take(own, one.times, exact=one.exact)
         chosen[number] = best
-        steps.append(own)
+        steps[number] = own
     return Placed(chosen, steps)
 
 
