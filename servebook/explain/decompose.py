@@ -30,9 +30,7 @@ _EDGES = ["bundle", "from_level", "to_level", "at", "from", "to", "factor"]
 def shared(conditions: pd.DataFrame, workload: str, metric: str) -> pd.DataFrame:
     """The conditions of a workload, with the column ``n_configurations`` that ran each."""
     rows = conditions[
-        (conditions["workload"] == workload)
-        & conditions[metric].notna()
-        & (conditions[metric] > 0)
+        (conditions["workload"] == workload) & conditions[metric].notna() & (conditions[metric] > 0)
     ]
     many = rows.groupby(list(CONDITION))["configuration"].transform("nunique")
     return rows.assign(n_configurations=many.astype("int64"))
@@ -78,7 +76,9 @@ def edges(
             a, b = cell[one, at], cell[two, at]
             ratio = values[a] / values[b]
             factor = ratio if higher_is_better else 1 / ratio
-            rows.append(dict(zip(_EDGES, (bundle.factors, one, two, at, a, b, factor), strict=True)))
+            rows.append(
+                dict(zip(_EDGES, (bundle.factors, one, two, at, a, b, factor), strict=True))
+            )
     return pd.DataFrame(rows, columns=_EDGES)
 
 

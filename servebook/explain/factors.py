@@ -60,9 +60,7 @@ def _joined(*parts: str | None) -> str | None:
 
 #: factor: its level for a configuration, None where the manifest does not state it.
 FACTORS: Mapping[str, Callable[[Configuration], str | None]] = {
-    "precision": lambda c: (
-        c.precision or _named(c.bytes_per_parameter, "bytes a parameter")
-    ),
+    "precision": lambda c: c.precision or _named(c.bytes_per_parameter, "bytes a parameter"),
     "nodes": _nodes,
     "GPU type": lambda c: _joined(c.gpu, _named(c.hbm_gb, "GB")),
     "engine": lambda c: _joined(c.engine, c.engine_version),
@@ -81,9 +79,7 @@ def level(configuration: Configuration, factor: str) -> str:
 
 def differing(configurations: Sequence[Configuration]) -> tuple[str, ...]:
     """The factors in which at least two of the configurations differ."""
-    return tuple(
-        name for name in FACTORS if len({level(c, name) for c in configurations}) > 1
-    )
+    return tuple(name for name in FACTORS if len({level(c, name) for c in configurations}) > 1)
 
 
 @dataclass(frozen=True)
@@ -126,8 +122,6 @@ def cells(configurations: Sequence[Configuration]) -> tuple[Cell, ...]:
     out = []
     for combination in product(*levels):
         here = dict(zip(names, combination, strict=True))
-        ran = tuple(
-            c.name for c in configurations if all(level(c, n) == here[n] for n in names)
-        )
+        ran = tuple(c.name for c in configurations if all(level(c, n) == here[n] for n in names))
         out.append(Cell(here, ran))
     return tuple(out)

@@ -91,7 +91,9 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         values = {c.name: values[c.name] / (c.gpus or 1) for c in made.settings}
     along = edges(values, made.settings, made.columns, made.lines)
     across = [
-        edges(values, made.settings, line, [made.columns, *(o for o in made.lines if o is not line)])
+        edges(
+            values, made.settings, line, [made.columns, *(o for o in made.lines if o is not line)]
+        )
         for line in made.lines
     ]
     between = pd.concat(across, ignore_index=True) if across else along.head(0)
@@ -110,9 +112,7 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         chart=_chart(campaign, made, values, along, between, unit),
         table=_table(campaign, made, values, along, between, unit),
         alt=f"{title}. "
-        + " ".join(
-            f"{c.label}: {words.number(values[c.name])} {unit}." for c in made.settings
-        ),
+        + " ".join(f"{c.label}: {words.number(values[c.name])} {unit}." for c in made.settings),
         source=common.source(campaign, made.rows),
         runs=common.runs_of(made.rows),
         notes=(*_effects(along, between), *missing_cells(campaign, workload)),
@@ -141,8 +141,7 @@ def _mark_words(made: _Grid) -> str:
 
 
 def _columns(campaign: Campaign, made: _Grid) -> list[dict[str, Any]]:
-    """One per combination of the columns' factors: those that ran, between them those that did not.
-    """
+    """One per combination of the columns' factors: those that ran, between them those that did not."""
     names = made.columns.factors
     seen: dict[tuple[str, ...], bool] = {}
     for cell in made.cells:
@@ -364,8 +363,7 @@ def _table(
 
 
 def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
-    """The cells that would part bundled factors: what to run, and what to write into the manifest.
-    """
+    """The cells that would part bundled factors: what to run, and what to write into the manifest."""
     made = _grid(campaign, workload)
     if isinstance(made, str):
         return ()
@@ -398,9 +396,9 @@ def alone(campaign: Campaign) -> Figure:
     """What one factor does alone, wherever two configurations differ in nothing else."""
     name = "decomposition-alone"
     frames = [
-        separated(
-            plain(campaign), campaign.manifest.configurations, metric, workload
-        ).assign(workload=workload, metric=metric)
+        separated(plain(campaign), campaign.manifest.configurations, metric, workload).assign(
+            workload=workload, metric=metric
+        )
         for workload, metric in _METRIC.items()
     ]
     found = pd.concat([f for f in frames if len(f)] or frames[:1], ignore_index=True)
@@ -416,9 +414,7 @@ def alone(campaign: Campaign) -> Figure:
             ),
         )
     settings = {c.name: c for c in campaign.manifest.configurations}
-    compound = [
-        b for b in bundles(campaign.manifest.configurations) if len(b.factors) > 1
-    ]
+    compound = [b for b in bundles(campaign.manifest.configurations) if len(b.factors) > 1]
     parted = set(found["factor"])
     mixed = [n for b in compound for n in b.factors if n not in parted]
     best = common.top(found, found["ratio"].map(lambda r: max(r, 1 / r)))

@@ -65,8 +65,7 @@ def _found(campaign: Campaign) -> _Found | str:
 
 
 def bounds(campaign: Campaign) -> Figure:
-    """The published split with its assumption, the bounds without it, and the run that settles it.
-    """
+    """The published split with its assumption, the bounds without it, and the run that settles it."""
     found = _found(campaign)
     if isinstance(found, str):
         return Figure(id=_ID, title="No ratio to split into precision and nodes", missing=found)
@@ -96,7 +95,9 @@ def bounds(campaign: Campaign) -> Figure:
              "low": one["low"], "high": one["high"], "open": False, **grey}
         )  # fmt: skip
     frame = pd.DataFrame(rows)
-    frame["text"] = [words.span([a, b], 2) for a, b in zip(frame["low"], frame["high"], strict=True)]
+    frame["text"] = [
+        words.span([a, b], 2) for a, b in zip(frame["low"], frame["high"], strict=True)
+    ]
     dots = [
         {"row": row, "value": r["ratio"], "text": common.in_flight(r["concurrency"]), "colour": c}
         for row, part, c in (
@@ -124,7 +125,8 @@ def bounds(campaign: Campaign) -> Figure:
         subtitle=f"{_pair_words(campaign, found)} {_contradiction(campaign, found)}",
         chart=ranges(frame, pd.DataFrame(dots), "factor, times (log: lengths add up)"),
         table=_table(found, frame),
-        alt=f"{title}. " + " ".join(f"{r['label']}: {r['text']}." for r in frame.to_dict("records")),
+        alt=f"{title}. "
+        + " ".join(f"{r['label']}: {r['text']}." for r in frame.to_dict("records")),
         source=(
             f"{common.records_of(campaign, len(runs))}; model: effects multiply, decode TPOT "
             "ratio = precision"
@@ -152,8 +154,10 @@ def _contradiction(campaign: Campaign, found: _Found) -> str:
     parameters = campaign.manifest.model.parameters
     load = [fit(c, parameters).weights_per_gpu_gb for c in (one, two) if c is not None]
     if abs(predicted - 1) < 0.02:
-        each = f"each GPU holds {words.number(load[0])} GB in both" if load[0] else (
-            "each GPU holds the same bytes of weights in both"
+        each = (
+            f"each GPU holds {words.number(load[0])} GB in both"
+            if load[0]
+            else ("each GPU holds the same bytes of weights in both")
         )
         return f"But {each}: decode that only reads weights would give a ratio of 1."
     return (
@@ -168,7 +172,7 @@ def _assumptions(found: _Found) -> tuple[str, ...]:
         "Assumption of the split: decode is bound by reading weights and hardly crosses nodes, so "
         "its TPOT ratio is the part of precision. Decode crosses nodes, too, and prefill gains "
         "from precision by computing, not by reading: nothing makes the two alike.",
-        f"Bounds: precision between {words.span(s.precision_bounds, 2)}, crossing between "
+        f"Bounds: precision {words.span(s.precision_bounds, 2)}, crossing nodes "
         f"{words.span(s.rest_bounds, 2)} (smallest prefill ratio over the largest precision part, "
         "and the reverse). Layout differs, too, where the mark names it, and is inside both.",
     )
@@ -177,7 +181,9 @@ def _assumptions(found: _Found) -> tuple[str, ...]:
 def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
     """The run that would tell the two apart, or that the campaign holds it."""
     if len(alone):
-        return "The campaign holds cells that differ in one of the two only: they replace the split."
+        return (
+            "The campaign holds cells that differ in one of the two only: they replace the split."
+        )
     settings = campaign.manifest.configurations
     pair = [c for c in settings if c.name in found.pair]
     able, unable = [], []
@@ -186,17 +192,18 @@ def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
             (able if cell.fits else unable).append(cell)
     text = ""
     if able:
-        a = able[0]
-        nodes = "" if a.nodes is None else f" ({words.count(a.nodes, 'node', spelled=True)})"
+        told = [
+            a.label
+            + ("" if a.nodes is None else f" ({words.count(a.nodes, 'node', spelled=True)})")
+            + f" fits, with {words.number(a.weights_per_gpu_gb)} GB of weights a GPU"
+            for a in able
+        ]
         text = (
-            f"The run that would settle it: {a.label}{nodes} fits, with "
-            f"{words.number(a.weights_per_gpu_gb)} GB of weights a GPU. Its prefill ratio to the "
-            "other two is precision and crossing, each alone."
+            f"The run that would settle it: {words.listed(told, last='or')}. Its prefill ratios to "
+            "the other two are precision and crossing, each alone."
         )
     if unable:
-        text += (
-            f" {unable[0].label} does not fit: {words.number(unable[0].shortfall_gb)} GB short."
-        )
+        text += f" {unable[0].label} does not fit: {words.number(unable[0].shortfall_gb)} GB short."
     return text.strip() or "Which run would settle it is not known: the manifest lacks the sizes."
 
 
@@ -206,9 +213,7 @@ def _measured_alone(campaign: Campaign, found: _Found) -> pd.DataFrame:
     Ratios point the way of the pair: of the level of its first configuration over the other.
     """
     settings = campaign.manifest.configurations
-    rows = separated(
-        plain(campaign), settings, "input_throughput_tok_s", "prefill"
-    )
+    rows = separated(plain(campaign), settings, "input_throughput_tok_s", "prefill")
     rows = rows[rows["factor"].isin(["precision", "nodes"])]
     first = campaign.manifest.configuration(found.pair[0])
     by_name = {c.name: c for c in settings}
@@ -267,7 +272,8 @@ def bounds_statement(campaign: Campaign) -> Statement:
         if alone.empty
         else "measured alone: "
         + words.listed(
-            f"{a['factor']} {words.span([a['low'], a['high']], 2)}" for a in alone.to_dict("records")
+            f"{a['factor']} {words.span([a['low'], a['high']], 2)}"
+            for a in alone.to_dict("records")
         )
     )
     used = common.metrics(campaign).set_index("run_id").loc[list(runs)]

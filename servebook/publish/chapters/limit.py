@@ -10,8 +10,8 @@ from servebook.explain.ledger_rows import PUBLISHED, read_published
 from servebook.measure.saturation import PLATEAU_BAND
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.reuse import plain
 from servebook.publish.chapters.evidence import Sweep, condition_words
+from servebook.publish.chapters.reuse import plain
 from servebook.publish.chapters.saturation import findings
 from servebook.publish.charts.limit import two_panels
 from servebook.publish.output import Figure, Statement

@@ -9,8 +9,8 @@ import pandas as pd
 from servebook.explain.bounds import ratios
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.reuse import plain
 from servebook.publish.chapters.evidence import condition_words, evidence, points
+from servebook.publish.chapters.reuse import plain
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
@@ -189,9 +189,7 @@ def parity(campaign: Campaign) -> Statement:
     )
 
 
-def _best_rival(
-    campaign: Campaign, at: pd.DataFrame, one: str, two: str, top: pd.Series
-) -> str:
+def _best_rival(campaign: Campaign, at: pd.DataFrame, one: str, two: str, top: pd.Series) -> str:
     """Another configuration that shares the first's deployment and does better there."""
     first = campaign.manifest.configuration(one)
     same = at[(at["client"] == top["client"]) & (at["osl"] == top["osl"])]

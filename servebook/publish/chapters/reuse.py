@@ -123,9 +123,7 @@ def on_off(campaign: Campaign) -> Figure:
     """The change that reuse made, per condition, with the noise of unchanged conditions below."""
     found = _both(campaign)
     if found.empty:
-        return Figure(
-            id=_ID, title="KV reuse: not measured on and off", missing=_nothing(campaign)
-        )
+        return Figure(id=_ID, title="KV reuse: not measured on and off", missing=_nothing(campaign))
     around = noise(campaign)
     rows = [
         {
@@ -156,10 +154,7 @@ def on_off(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            "On against off, one run a side: not testable, no interval. Grey: what unchanged "
-            f"conditions differ by. {_noise_words(around)}"
-        ),
+        subtitle=(f"On against off, {_sides(found)} Grey: noise. {_noise_words(around)}"),
         chart=around_zero(pd.DataFrame(rows), "relative change, on against off"),
         table=pd.DataFrame(
             {
@@ -185,15 +180,22 @@ def on_off(campaign: Campaign) -> Figure:
     )
 
 
+def _sides(found: pd.DataFrame) -> str:
+    least = int(min(found["n_off"].min(), found["n_on"].min()))
+    if least < 2:
+        return "one run a side: not testable, no interval."
+    return f"means over {least} runs a side or more."
+
+
 def _noise_words(around: pd.DataFrame) -> str:
     rate = around[around["metric"] == "output_throughput_tok_s"]
     if rate.empty:
         return "No condition was repeated, so there is no noise to set beside it."
     parts = [
-        f"{words.percent(part['deviation'].abs().max())} for {what}"
+        f"{words.percent(part['deviation'].abs().max())} ({what})"
         for what, part in rate.groupby("what", sort=True)
     ]
-    return f"In throughput that is up to {words.listed(parts)}."
+    return f"Unchanged conditions differ in throughput by up to {words.listed(parts)}."
 
 
 def on_off_statement(campaign: Campaign) -> Statement:
@@ -210,7 +212,7 @@ def on_off_statement(campaign: Campaign) -> Statement:
     return Statement(
         id=f"{_ID}-verdict",
         sentence=(
-            f"KV reuse on against off changes {METRICS[top['metric']].label} by "
+            f"KV reuse on against off changes the {METRICS[top['metric']].label.lower()} by "
             f"{words.deviation(rows['change'].min())} to {words.deviation(rows['change'].max())}; "
             f"{'with one run a side that is not testable. ' if least < 2 else ''}"
             f"{_noise_words(noise(campaign))}"

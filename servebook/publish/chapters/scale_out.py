@@ -47,9 +47,7 @@ def _measured(campaign: Campaign) -> pd.DataFrame | str:
     links = per_run(campaign)
     if links.empty:
         return NO_COUNTERS
-    several = {
-        c.name: c.nodes for c in campaign.manifest.configurations if (c.nodes or 0) > 1
-    }
+    several = {c.name: c.nodes for c in campaign.manifest.configurations if (c.nodes or 0) > 1}
     if not several:
         return (
             "No configuration of this campaign runs on several nodes, so no traffic between nodes "
@@ -80,6 +78,10 @@ def _measured(campaign: Campaign) -> pd.DataFrame | str:
     return found.assign(_o=found["configuration"].map(order)).sort_values("_o", kind="stable").drop(
         columns="_o"
     ).reset_index(drop=True)  # fmt: skip
+
+
+def _nodes(n: float) -> str:
+    return words.count(int(n), "node", spelled=True)
 
 
 def more_nodes(campaign: Campaign) -> Figure:
@@ -120,9 +122,7 @@ def more_nodes(campaign: Campaign) -> Figure:
             }
         )
     for row in found.to_dict("records"):
-        usual, peak = (
-            scaleout.projection(row[k], row["nodes"]) for k in ("usual", "peak")
-        )
+        usual, peak = (scaleout.projection(row[k], row["nodes"]) for k in ("usual", "peak"))
         table += [
             {
                 "Configuration measured": common.label(campaign, row["configuration"]),
@@ -145,7 +145,7 @@ def more_nodes(campaign: Campaign) -> Figure:
     factor = scaleout.growth(math.inf, base)
     title = (
         f"Computed, not measured: no number of nodes takes a link beyond {words.times(factor)} "
-        f"its use on {words.number(base)}, {words.percent(ends[0]['ceiling'] / 100)} usual and "
+        f"its use on {_nodes(base)}: {words.percent(ends[0]['ceiling'] / 100)} usual and "
         f"{words.percent(ends[1]['ceiling'] / 100)} peak"
     )
     runs = tuple(sorted({r for runs in found["runs"] for r in runs}))
@@ -162,8 +162,7 @@ def more_nodes(campaign: Campaign) -> Figure:
             pd.DataFrame(points), pd.DataFrame(ends), base, "use of a link, % of line rate", 100.0
         ),
         table=pd.DataFrame(table),
-        alt=f"{title}. "
-        + " ".join(f"{p['nodes']:g} nodes: {p['tip']}." for p in points),
+        alt=f"{title}. " + " ".join(f"On {_nodes(p['nodes'])} {p['tip']}." for p in points),
         source=f"model: (M − 1) / M; put in: {campaign.manifest.provenance} counters of prefill",
         runs=runs,
         notes=(f"Assumed: {words.listed(_ASSUMED)}.", *(f"Breaks first. {b}" for b in _BREAKS)),
@@ -181,10 +180,9 @@ def assumptions(campaign: Campaign) -> Section:
         id="scale-out-assumptions",
         paragraphs=(
             f"The computation assumes that {words.listed(_ASSUMED)}.",
-            "Before the mean bandwidth is used up, other things give way: "
-            + " ".join(_BREAKS),
+            "Before the mean bandwidth is used up, other things give way: " + " ".join(_BREAKS),
             f"None of these shows in the counters of {watched}: they average over {window} and "
-            f"were read on {words.number(found['nodes'].iloc[0])} nodes. Runs on four nodes or "
+            f"were read on {_nodes(found['nodes'].iloc[0])}. Runs on four nodes or "
             "more, with queue depths, pauses and marks of the ports, would show them.",
         ),
     )
@@ -203,7 +201,7 @@ def ceiling_statement(campaign: Campaign) -> Statement:
         sentence=(
             f"By computation, not measurement: on any number of nodes a link carries at most "
             f"{words.percent(limit)} of its rate where {words.percent(top['usual'])} was usual on "
-            f"{words.number(top['nodes'])} ({words.percent(peak)} from the peak), as long as "
+            f"{_nodes(top['nodes'])} ({words.percent(peak)} from the peak), as long as "
             "experts are spread evenly and the fabric does not block."
         ),
         metric="ceiling of link use",

@@ -20,7 +20,7 @@ __all__ = ["byte_formula", "relative_cost", "relative_cost_statement"]
 _ID = "network-cost"
 _TITLE = "Network cost per token: not measured"
 _RATE = "output_throughput_tok_s"
-_STEADY = 1.2  # steps per second within this ratio "hardly vary"
+_VARIES = 1.5  # steps per second within this ratio hardly vary
 _TELLS = (
     "What would tell a floor per step from one per second: an engine that serves but idles, with "
     "its connections open; or decode at other batch sizes or output lengths, so that steps per "
@@ -52,7 +52,6 @@ def _decode(campaign: Campaign) -> pd.DataFrame | str:
     cost = line["floor_util"] / line[_RATE]
     return line.assign(
         cost=cost / cost.iloc[0],
-        per_gpu=line["running_batch"],
         steps_s=1e3 / line["tpot_mean_ms"],
     )
 
@@ -98,9 +97,7 @@ def relative_cost(campaign: Campaign) -> Figure:
     )
     worst = max(abs(r) for r in fitted.residuals)
     gpus = campaign.manifest.configuration(first["configuration"])
-    per_gpu = (
-        [c / gpus.gpus for c in line["concurrency"]] if gpus and gpus.gpus else None
-    )
+    per_gpu = [c / gpus.gpus for c in line["concurrency"]] if gpus and gpus.gpus else None
     return Figure(
         id=_ID,
         title=title,
@@ -121,9 +118,7 @@ def relative_cost(campaign: Campaign) -> Figure:
                 "Floor of link use (%)": 100 * line["floor_util"],
                 "Output tokens/s": line[_RATE],
                 "Relative cost, measured": line["cost"],
-                "Relative cost, line": [
-                    sum(fitted.parts(r)) / unit for r in line[_RATE]
-                ],
+                "Relative cost, line": [sum(fitted.parts(r)) / unit for r in line[_RATE]],
                 "Off the line (%)": [100 * r for r in fitted.residuals],
                 "Engine steps/s (1 / TPOT)": line["steps_s"],
                 "Links": line["links"],
@@ -140,14 +135,12 @@ def relative_cost(campaign: Campaign) -> Figure:
             "part that each token pays."
             if own > 0
             else "The line's slope is not positive: no part is paid by each token.",
-            f"{words.count(len(line), 'point', spelled=True)}; the line misses them by at most "
-            f"{words.percent(worst)}. "
+            f"{words.capital(words.count(len(line), 'point', spelled=True))}; the line misses them "
+            f"by at most {words.percent(worst)}. "
             + ("Two points always lie on a line." if len(line) == 2 else "No interval is given."),
-            f"Steps per second vary by {words.factor(steps)}"
-            + (", so " if steps < _STEADY * 1.1 else "; by so little variation ")
-            + "whether the floor is paid per engine step or per second cannot be told. "
-            + _TELLS
-            if steps < 1.5
+            f"Steps per second vary by {words.factor(steps)} only, so whether the floor is paid per "
+            f"engine step or per second cannot be told. {_TELLS}"
+            if steps < _VARIES
             else f"Steps per second vary by {words.factor(steps)}. {_TELLS}",
         ),
     )

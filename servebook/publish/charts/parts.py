@@ -34,7 +34,7 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
             f"{field}:Q",
             title=x_title,
             scale=alt.Scale(domain=[0, limit], nice=False),
-            axis=alt.Axis(grid=True, tickCount=6, format=",~g"),
+            axis=alt.Axis(grid=True, tickCount=6, labelExpr="format(datum.value, ',~r')"),
         )
 
     base = alt.Chart(ends).encode(y=y)

@@ -21,7 +21,7 @@ def projected(
     full: float | None,
     height: int = theme.HEIGHT,
 ) -> Any:
-    """One computed curve per row of ``ends``; the measured number of nodes is shaded.
+    """One computed curve per row of ``ends``; where it was measured is shaded.
 
     Args:
         points: nodes (finite), value, series (key), dash, tip.
@@ -46,7 +46,7 @@ def projected(
     colour = alt.Color("colour:N", scale=None)
     lines = points.merge(ends[["series", "colour"]], on="series")
     shade = pd.DataFrame(
-        [{"from": min(ticks), "to": measured_nodes, "text": "measured range"}]
+        [{"from": measured_nodes / 1.15, "to": measured_nodes * 1.15, "text": "measured"}]
     )
     labelled = ends.assign(
         label_y=label_positions(
