@@ -119,6 +119,22 @@ def test_a_chunked_run_shares_steps() -> None:
     assert row["on_time_fraction"] > 0.9
 
 
+@pytest.mark.parametrize(("counted_by", "steps_known"), [("client", True), ("server", False)])
+def test_a_client_that_recounts_tokens_does_not_hide_the_steps(
+    counted_by: str, steps_known: bool
+) -> None:
+    # Its own tokenizer finds a token more or less; a server's count is exact.
+    tables = run(
+        "r",
+        [
+            request("a", 0, ttft=40, gaps=[STEP] * 60, osl=60),
+            request("b", 0, ttft=40, gaps=[STEP] * 60, osl=63),
+        ],
+        tokens_counted_by=counted_by,
+    )
+    assert steps(tables).empty is not steps_known
+
+
 def test_the_same_input_gives_the_same_steps_whatever_the_order_of_rows() -> None:
     tables = separate()
     order = np.arange(tables.gaps.num_rows)[::-1]
