@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Within:
-    """A figure of one run with its interval within that run; NaN and ``why`` where there is none."""
+    """A figure of one run with its interval within that run; NaN and ``why`` where none is."""
 
     value: float
     low: float

@@ -62,12 +62,12 @@ def cost_line(
     unknown = (nan, nan)
     n = len(x)
     if n < LEAST_FOR_LINE:
-        why = f"no line: {n} conditions, {LEAST_FOR_LINE} are needed"
+        why = f"no line: {_count(n)}, {LEAST_FOR_LINE} are needed"
         return CostLine(nan, nan, unknown, unknown, nan, n, confidence, why)
     if not x.max() >= LEAST_REACH * x.min():
         why = (
-            f"no line: the token rates differ by {x.max() / x.min() - 1:.0%} only, so floor and "
-            "slope cannot be told apart"
+            f"no line: the token rates differ by {100 * (x.max() / x.min() - 1):.0f} % only, so "
+            "floor and slope cannot be told apart"
         )
         return CostLine(nan, nan, unknown, unknown, nan, n, confidence, why)
     fit = stats.linregress(x, y)
@@ -75,7 +75,7 @@ def cost_line(
     scatter = float(np.sqrt((residuals**2).sum() / (n - 2)))
     floor, slope = float(fit.intercept), float(fit.slope)
     if n < LEAST_FOR_INTERVAL:
-        why = f"no interval: {n} conditions, {LEAST_FOR_INTERVAL} are needed"
+        why = f"no interval: {_count(n)}, {LEAST_FOR_INTERVAL} are needed"
         return CostLine(floor, slope, unknown, unknown, scatter, n, confidence, why)
     t = float(stats.t.ppf((1 + confidence) / 2, n - 2))
     ends = [
@@ -83,3 +83,7 @@ def cost_line(
         for value, error in ((floor, fit.intercept_stderr), (slope, fit.stderr))
     ]
     return CostLine(floor, slope, ends[0], ends[1], scatter, n, confidence)
+
+
+def _count(n: int) -> str:
+    return f"{n} condition{'' if n == 1 else 's'}"

@@ -40,9 +40,7 @@ def simulated(
     )
 
 
-def coverage(
-    first: Floats, second: Floats, truth: float, confidence: float = CONFIDENCE
-) -> float:
+def coverage(first: Floats, second: Floats, truth: float, confidence: float = CONFIDENCE) -> float:
     """The share of campaigns (rows of logarithms) whose Welch interval holds the true ratio."""
     low, high, _ = log_interval(first, second, confidence)
     return float(((low <= np.log(truth)) & (np.log(truth) <= high)).mean())

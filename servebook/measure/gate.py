@@ -83,8 +83,8 @@ def gate(first: Configuration, second: Configuration, runs: pd.DataFrame) -> Gat
         elif left != right:
             differ.append(name)
     for column, name in _LENGTHS.items():
-        left, right = (_length(side, column) for side in sides)
-        if not max(left, right) <= SAME_LENGTH * min(left, right) and left == left == right == right:
+        short, long = sorted(_length(side, column) for side in sides)
+        if long > SAME_LENGTH * short:  # false where either is not known
             differ.append(name)
     comparison = Comparison((*stated.differ, *differ), tuple(one_sided), stated.unstated)
     return Gate(comparison, tuple(differ), _load(sides))

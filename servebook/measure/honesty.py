@@ -8,6 +8,8 @@ measures itself. What a dump does not record is "not told", which is no pass.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from servebook.measure.load import clocks, littles_law
@@ -20,11 +22,11 @@ HELD = 0.9
 #: More gaps of length 0 than this, and the client read chunks in bunches.
 BUNCHED_SHARE = 0.01
 
-#: column of ``honesty``: (question, good word, bad word)
+#: column of ``honesty``: (what is asked, good word, bad word)
 QUESTIONS = {
-    "load": ("Was the set concurrency in flight?", "held", "below"),
-    "sending": ("Were requests sent when they were due?", "on time", "late"),
-    "reading": ("Were chunks read one by one?", "one by one", "bunched"),
+    "load": ("Set load in flight", "held", "below"),
+    "sending": ("Sent when due", "on time", "late"),
+    "reading": ("Chunks read one by one", "one by one", "bunched"),
 }
 
 
@@ -59,14 +61,16 @@ def honesty(tables: Tables, run_metrics: pd.DataFrame) -> pd.DataFrame:
         "not set" if pd.isna(c) else _word("load", a, a >= HELD)
         for c, a in zip(out["concurrency"], out["achieved"], strict=True)
     ]
-    out["sending"] = [_word("sending", flag, not flag if pd.notna(flag) else False) for flag in late]
+    out["sending"] = [
+        _word("sending", flag, not flag if pd.notna(flag) else False) for flag in late
+    ]
     out["reading"] = [
         _word("reading", share, share <= BUNCHED_SHARE) for share in out["zero_gap_share"]
     ]
     return out.reset_index(drop=True)
 
 
-def _word(question: str, known: object, good: bool) -> str:
+def _word(question: str, known: Any, good: bool) -> str:
     if pd.isna(known):
         return "not told"
     _, yes, no = QUESTIONS[question]

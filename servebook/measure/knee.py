@@ -28,7 +28,15 @@ import pandas as pd
 
 from servebook.measure.saturation import saturation
 
-__all__ = ["AGREE_WITHIN", "LEAST_BEND", "METHODS", "PLATEAU_SHARE", "Knees", "knees", "over_repeats"]
+__all__ = [
+    "AGREE_WITHIN",
+    "LEAST_BEND",
+    "METHODS",
+    "PLATEAU_SHARE",
+    "Knees",
+    "knees",
+    "over_repeats",
+]
 
 PLATEAU_SHARE = 0.95
 LEAST_BEND = 0.1
@@ -57,7 +65,9 @@ def knees(
     Any throughput that is proportional to requests/s gives the same kind and the first two
     places; the third needs requests/s. Raises ValueError for lengths that differ.
     """
-    load, rate, wait = (np.asarray(v, dtype=np.float64) for v in (concurrency, throughput, latency_s))
+    load, rate, wait = (
+        np.asarray(v, dtype=np.float64) for v in (concurrency, throughput, latency_s)
+    )
     if not load.shape == rate.shape == wait.shape:
         raise ValueError("concurrency, throughput and latency differ in length")
     order = np.argsort(load, kind="stable")

@@ -45,21 +45,17 @@ def matched(
 
     ``first`` and ``second`` are conditions of one series each: running_batch, the metric, runs
     (tuples). ``gpus``: those of either configuration, None where not stated. Columns: basis
-    ("deployment"; "GPU" where both state GPUs and they differ: batch is then per GPU), batch, first,
-    second (values), ratio (first / second), measured ("first", "second", "both": whose point it
-    is; the other's value is interpolated), runs. Empty where the ranges do not meet.
+    ("deployment"; "GPU" where both state GPUs and they differ: batch is then per GPU), batch,
+    first, second (values), ratio (first / second), measured ("first", "second", "both": whose
+    point it is; the other's value is interpolated), runs. Empty where the ranges do not meet.
     """
     rows: list[dict[str, Any]] = []
     bases: list[tuple[str, float, float]] = [("deployment", 1.0, 1.0)]
     if gpus[0] and gpus[1] and gpus[0] != gpus[1]:
         bases.append(("GPU", float(gpus[0]), float(gpus[1])))
     for basis, *per in bases:
-        sides = [
-            frame[(frame["running_batch"] > 0) & (frame[metric] > 0)].assign(
-                batch=lambda f, n=n: f["running_batch"] / n
-            )
-            for frame, n in zip((first, second), per, strict=True)
-        ]
+        known = [f[(f["running_batch"] > 0) & (f[metric] > 0)] for f in (first, second)]
+        sides = [f.assign(batch=f["running_batch"] / n) for f, n in zip(known, per, strict=True)]
         points = [
             (float(row["batch"]), name, row["runs"])
             for name, frame in zip(("first", "second"), sides, strict=True)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
-__all__ = ["CONFIDENCE", "POWER", "Ratio", "detectable", "log_interval", "ratio"]
+__all__ = ["CONFIDENCE", "POWER", "Ratio", "detectable", "log_interval", "ratio", "runs_needed"]
 
 CONFIDENCE = 0.95
 POWER = 0.80
@@ -76,7 +76,8 @@ def log_interval(
     """
     test = stats.ttest_ind(first, second, equal_var=False, axis=-1)
     interval = test.confidence_interval(confidence)
-    return tuple(np.asarray(v, dtype=np.float64) for v in (interval.low, interval.high, test.df))  # type: ignore[return-value]
+    low, high, df = (np.asarray(v, dtype=np.float64) for v in (*interval, test.df))
+    return low, high, df
 
 
 def ratio(
@@ -125,6 +126,17 @@ def detectable(
     while missing(top) < 0:
         top *= 2
     return error * float(optimize.brentq(missing, 0.0, top))
+
+
+def runs_needed(cv: float, effect: float, most: int = 200) -> int | None:
+    """How many runs an arm needs to find ``effect`` (a fraction) with ``POWER``; None above most.
+
+    Both arms scatter by ``cv`` (the standard deviation of their logarithms) and run equally often.
+    """
+    for n in range(2, most + 1):
+        if detectable(cv * float(np.sqrt(2 / n)), 2 * n - 2) <= np.log1p(effect):
+            return n
+    return None
 
 
 def _why(a: Floats, b: Floats) -> str:

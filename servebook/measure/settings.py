@@ -65,9 +65,11 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """The mark as a sentence."""
+        """The mark as a sentence; a ratio of several causes is said to be one."""
         if self.differ:
             text = f"{self.mark}: they differ in {', '.join(self.differ)}"
+            if len(self.differ) > 1:
+                text += "; the ratio is theirs together"
         else:
             text = f"{self.mark}: no stated setting differs"
         if self.one_sided:

@@ -8,7 +8,8 @@ without a common clock has no window.
 
 Figures of the window: tokens whose arrival lies in it over its length (a request's prompt counts
 when its first token comes), TTFT and TPOT of the requests whose first token lies in it, gaps that
-end in it. A shift moves both ends by a share of the window's length; what leaves the run is cut.
+end in it; percentiles below their floor are left out. A shift moves both ends by a share of the
+window's length; what leaves the run is cut.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from servebook.measure.percentiles import below_floor, percentile
 from servebook.measure.runs import gap_metrics, request_metrics
 from servebook.measure.trust import LEAST_WAVES
 from servebook.tables import Tables
@@ -132,8 +134,8 @@ def steady(tables: Tables, run_metrics: pd.DataFrame, shift: float = SHIFT) -> p
     Columns: run_id, configuration, workload, concurrency, metric, whole (of ``run_metrics``),
     window, change (window / whole - 1), low, high (least and most over the window and its shifts
     by -shift and +shift), sensitivity ((high - low) / window), ramp_s, drain_s, window_s, share (of
-    the run), reached, n_window (requests with their first token in it), waves (of them per
-    concurrency), few_waves (below ``LEAST_WAVES``).
+    the run), reached, n_window (requests with their first token in it), n_gaps_window, waves (of
+    these requests per concurrency), few_waves (below ``LEAST_WAVES``).
     """
     found, _ = windows(tables, run_metrics)
     requests = request_metrics(tables)
@@ -173,6 +175,7 @@ def steady(tables: Tables, run_metrics: pd.DataFrame, shift: float = SHIFT) -> p
                     "share": one.share,
                     "reached": one.reached,
                     "n_window": int(inside[0]["n"]),
+                    "n_gaps_window": int(inside[0]["n_gaps"]),
                     "waves": waves,
                     "few_waves": waves < LEAST_WAVES,
                 }
@@ -198,6 +201,7 @@ _COLUMNS = (
     "share",
     "reached",
     "n_window",
+    "n_gaps_window",
     "waves",
     "few_waves",
 )
@@ -241,12 +245,13 @@ class _Arrivals:
         ttft = self.ttft_ms[inside]
         return {
             "n": float(inside.sum()),
+            "n_gaps": float(gaps.size),
             "input_throughput_tok_s": float(self.isl[inside].sum() / seconds),
             "output_throughput_tok_s": (
                 float(inside.sum() + len(gaps)) / seconds if self.tokens_known else nan
             ),
             "ttft_mean_ms": float(ttft.mean()) if ttft.size else nan,
             "tpot_mean_ms": float(tpot.mean()) if tpot.size else nan,
-            "itl_p50_ms": float(np.percentile(gaps, 50)) if gaps.size else nan,
-            "itl_p99_ms": float(np.percentile(gaps, 99)) if gaps.size else nan,
+            "itl_p50_ms": nan if below_floor(50, gaps.size) else percentile(gaps, 50),
+            "itl_p99_ms": nan if below_floor(99, gaps.size) else percentile(gaps, 99),
         }

@@ -36,6 +36,14 @@ def test_words_name_what_differs_and_what_is_stated_for_one_side_only() -> None:
     assert found.words == "UNKNOWN: they differ in layout; stated for one side only: precision."
 
 
+def test_the_words_of_several_settings_weaken_the_ratio() -> None:
+    found = compare(config(tp=8, nodes=1), config(tp=4, nodes=2))
+    assert found.words == (
+        "2 SETTINGS: they differ in nodes, layout; the ratio is theirs together."
+    )
+    assert "together" not in compare(config(tp=8), config(tp=4)).words
+
+
 def test_layout_names_what_is_stated() -> None:
     assert layout(config(tp=4, dp=2)) == "TP4/DP2"
     assert layout(config()) is None

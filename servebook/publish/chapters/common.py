@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from servebook.measure import conditions as _conditions
+from servebook.measure import gate as _gate
 from servebook.measure import runs as _runs
 from servebook.measure import settings as _settings
 from servebook.measure import stalls as _stalls
@@ -140,11 +141,20 @@ def opponents(campaign: Campaign, rows: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def comparison(campaign: Campaign, pair: tuple[str, str]) -> _settings.Comparison:
-    """What two configurations differ in."""
+    """What two configurations differ in: settings, and what the dumps of shared conditions tell."""
     first, second = (campaign.manifest.configuration(name) for name in pair)
     if first is None or second is None:
         raise KeyError(f"no configuration {pair}")
-    return _settings.compare(first, second)
+    key = ["client", "workload", "isl", "osl", "reuse", "concurrency"]
+    rows = by_condition(campaign)
+    sides = [rows[rows["configuration"] == name] for name in pair]
+    shared = sides[0].merge(sides[1], on=key, suffixes=("_a", "_b"))
+    if shared.empty:
+        return _settings.compare(first, second)
+    used = {run for column in ("runs_a", "runs_b") for runs in shared[column] for run in runs}
+    # Lengths are equal condition by condition; their means over unequal repeats need not be.
+    table = metrics(campaign).drop(columns=["isl_mean", "osl_mean"])
+    return _gate.gate(first, second, table[table["run_id"].isin(used)]).comparison
 
 
 def marks(campaign: Campaign, pair: tuple[str, str] | None = None) -> tuple[str, ...]:

@@ -1,0 +1,121 @@
+"""Chapter 09, how far into the tail each condition may be read; and a check of other tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.percentiles import FLOORS, below_floor
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.confidence_base import condition_label
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["shortfalls", "tails"]
+
+_PERCENTILE = re.compile(r"\bp(50|90|95|99|99\.9)\b|\bmedian\b", re.IGNORECASE)
+_OF_GAPS = re.compile(r"\bITL\b|\bgap", re.IGNORECASE)
+_COUNTS = {
+    "gaps": re.compile(r"^(fewest )?gaps( in a run)?$", re.IGNORECASE),
+    "requests": re.compile(r"^(fewest )?(ok )?requests( in a run)?$|^n$", re.IGNORECASE),
+}
+
+
+def shortfalls(figure: Figure) -> tuple[str, ...]:
+    """Where a figure's table shows a percentile without its n, or below the floor of that n.
+
+    A column is a percentile by its name ("TTFT p99 (ms)"); its n stands in the column of gaps (for
+    ITL) or of requests of the same row. Sentences, one per column; empty where all is well.
+    """
+    table = figure.table
+    if table is None:
+        return ()
+    found = []
+    for column in table.columns:
+        match = _PERCENTILE.search(str(column))
+        if match is None or "ratio" in str(column).lower() or not _numeric(table[column]):
+            continue
+        q = float(match.group(1)) if match.group(1) else 50.0
+        of = "gaps" if _OF_GAPS.search(str(column)) else "requests"
+        counts = [c for c in table.columns if _COUNTS[of].search(str(c))]
+        if not counts:
+            found.append(f'{figure.id}: "{column}" has no column with its number of {of}')
+            continue
+        numbers = table[counts[-1]].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        shown = table[column].notna().to_numpy()
+        low = [below_floor(q, float(n)) for n in numbers]
+        bad = int((shown & np.array(low, dtype=bool)).sum())
+        if bad:
+            found.append(
+                f'{figure.id}: "{column}" is shown in {bad} of {len(table)} rows with fewer than '
+                f"{FLOORS[q]:,} {of}"
+            )
+    return tuple(found)
+
+
+def _numeric(values: pd.Series[Any]) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(values)) and bool(values.notna().any())
+
+
+def tails(campaign: Campaign) -> Figure:
+    """The farthest percentile that each condition's number of values allows."""
+    name = "confidence-tails"
+    rows = common.by_condition(campaign)
+    if rows.empty:
+        return Figure(
+            id=name,
+            title="How far into the tail?",
+            missing="No run of this campaign can be compared, so there is no tail to read.",
+        )
+    shown = pd.DataFrame(
+        {
+            "configuration": common.labels(campaign, rows["configuration"]),
+            "client": rows["client"],
+            "condition": [condition_label(r) for r in rows.to_dict("records")],
+            "runs": rows["n_runs"],
+            "fewest requests in a run": rows["n_ok_least"],
+            "TTFT and TPOT up to": [_farthest(n) for n in rows["n_ok_least"]],
+            "fewest gaps in a run": rows["n_gaps_least"],
+            "ITL up to": [_farthest(n) if n else "no gaps" for n in rows["n_gaps_least"]],
+        }
+    )
+    few = sum(below_floor(99, n) for n in rows["n_ok_least"])
+    title = (
+        f"{len(rows) - few} of {words.count(len(rows), 'condition')} "
+        f"{words.plural(len(rows) - few, 'has', 'have')} the {FLOORS[99]} requests that a p99 of "
+        "TTFT takes"
+    )
+    with_gaps = rows[rows["n_gaps_least"] > 0]
+    if len(with_gaps):
+        enough = sum(not below_floor(99, n) for n in with_gaps["n_gaps_least"])
+        title += f"; {enough} of {len(with_gaps)} with gaps have as many gaps for ITL"
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            "Floors at 99 % confidence for independent values: "
+            + words.listed(
+                f"{n:,} for {'median' if q == 50 else f'p{q:g}'}" for q, n in FLOORS.items()
+            )
+            + ". Below its floor a percentile is called the largest of n."
+        ),
+        table=shown,
+        source=common.source(campaign, rows),
+        runs=common.runs_of(rows),
+        notes=(
+            (
+                "Gaps are not independent: those of one request share it, and all running requests "
+                "share each engine step. A floor that gaps pass is necessary, not sufficient; the "
+                "number of prefill batches beside the stalls is the n of an ITL tail."
+            ),
+        ),
+    )
+
+
+def _farthest(n: float) -> str:
+    good = [q for q in FLOORS if not below_floor(q, n)]
+    return ("median" if good[-1] == 50 else f"p{good[-1]:g}") if good else "none"

@@ -1,0 +1,265 @@
+"""Chapter 09, ratios: may they be formed, what interval they have, what their method is worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.metrics import METRICS
+from servebook.measure.ratio import CONFIDENCE, POWER
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.confidence_base import (
+    STATED_MARGIN,
+    all_pairs,
+    condition_label,
+    look,
+    no_judgement,
+    null_words,
+    ratio_rows,
+)
+from servebook.publish.charts.forest import forest
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["comparable", "ratios"]
+
+_MOST_ROWS = 16
+_SHARED = (
+    "An interval is of the ratio of geometric means over runs: Welch's t on the logarithms of the "
+    "runs' values, Satterthwaite's degrees of freedom. It takes the runs of a side for independent "
+    "and alike. What all runs share is not in it: this machine, this day, this start of the "
+    "server, this client, these prompts."
+)
+
+
+def comparable(campaign: Campaign) -> Figure:
+    """What each pair of configurations differs in, from the manifest and from the dumps."""
+    name = "confidence-comparable"
+    pairs = all_pairs(campaign)
+    if not pairs:
+        return Figure(
+            id=name,
+            title="May configurations be compared?",
+            missing="Fewer than two configurations ran, so there is no pair to compare.",
+        )
+    rows = []
+    found = ratio_rows(campaign)
+    for first, second in pairs:
+        own = found[(found["first"] == first) & (found["second"] == second)]
+        gates = list({id(g): g for g in own["gate"]}.values())
+        stated = common.comparison(campaign, (first, second))
+        differ = list(dict.fromkeys(n for g in gates for n in g.from_dumps))
+        rows.append(
+            {
+                "first": common.label(campaign, first),
+                "second": common.label(campaign, second),
+                "mark": stated.mark,
+                "stated": words.listed(n for n in stated.differ if n not in differ) or "nothing",
+                "dumps": words.listed(differ)
+                or ("nothing" if gates else "they share no condition"),
+                "load": "; ".join(dict.fromkeys(t for g in gates for t in g.load))
+                or ("alike" if gates else words.UNKNOWN),
+                "one_sided": words.listed(stated.one_sided) or "nothing",
+                "unstated": words.listed(stated.unstated) or "nothing",
+                "conditions": len(own[["workload", "isl", "osl", "concurrency"]].drop_duplicates()),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    single = frame[frame["mark"] == "SINGLE VARIABLE"]
+    shared = frame[frame["conditions"] > 0]
+    title = (
+        f"{len(single)} of {words.count(len(frame), 'pair')} of configurations "
+        f"{'differs' if len(single) == 1 else 'differ'} in a single stated setting; "
+        f"{words.count(len(shared), 'pair')} ran a condition that both share"
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            "SINGLE VARIABLE: one stated setting differs. n SETTINGS: several do, and a ratio is "
+            "theirs together. UNKNOWN: none that is stated, or one side does not state it."
+        ),
+        table=common.table(
+            frame,
+            [
+                ("first", "configuration"),
+                ("second", "against"),
+                ("mark", "mark"),
+                ("stated", "differs by the manifest"),
+                ("dumps", "differs by the dumps"),
+                ("load", "load where both ran"),
+                ("one_sided", "stated for one side only"),
+                ("unstated", "stated for neither"),
+                ("conditions", "conditions that both ran"),
+            ],
+        ),
+        source="manifest and dumps",
+        runs=tuple(sorted(common.metrics(campaign)["run_id"])),
+        notes=(
+            "A setting that nobody stated may differ too: a mark is as good as the manifest.",
+            (
+                "From the dumps: client, its version, model, lengths, concurrency, cache reuse, "
+                "what a gap is. The load is no setting: a running batch or a share of failures "
+                "that differs says that the two engines did not do the same work."
+            ),
+        ),
+        open_table=True,
+    )
+
+
+def ratios(campaign: Campaign) -> Figure:
+    """Every ratio of two configurations with its interval, or why it has none."""
+    name = "confidence-ratios"
+    gone = no_judgement(campaign, name, "Ratios and their intervals", "an interval")
+    if gone:
+        return gone
+    found = ratio_rows(campaign)
+    if found.empty:
+        return Figure(
+            id=name,
+            title="Ratios and their intervals",
+            missing=(
+                "No two configurations ran the same condition (client, workload, lengths, "
+                "concurrency), so there is no ratio to judge."
+            ),
+        )
+    drawn = found.head(_MOST_ROWS)
+    title = _ratio_title(found)
+    rows = pd.DataFrame([_forest_row(campaign, row) for row in drawn.to_dict("records")])
+    known = sum(f.ratio.known for f in found["found"])
+    marks = list(dict.fromkeys(g.words for g in found["gate"]))
+    notes = [_SHARED, "Percentiles of fewer values than their floor in any run are left out."]
+    if known > 1:
+        notes.append(
+            f"{known} intervals stand here, each at {words.percent(CONFIDENCE)} for itself: that "
+            f"all of them hold is less likely, and about {words.number(known * (1 - CONFIDENCE))} "
+            "would miss by chance alone."
+        )
+    if known:
+        notes.append(
+            f"Detectable: the smallest true difference that so many runs with this scatter find in "
+            f"{words.percent(POWER)} of campaigns. The scatter is itself an estimate from few runs."
+        )
+    if len(found) > len(drawn):
+        notes.append(f"Drawn: the first {len(drawn)} of {len(found)} ratios; the table has all.")
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{' '.join(marks[:2])} Coloured bar: {words.percent(CONFIDENCE)} interval over runs. "
+            "Open dot: no interval exists. Grey bar: the ratio that two repeats of one condition "
+            f"reached. Shaded: within {words.percent(STATED_MARGIN)}."
+        ),
+        chart=forest(rows, "second configuration ÷ first (log)", margin=STATED_MARGIN),
+        table=_ratio_table(campaign, found),
+        alt=f"{title}. " + " ".join(f"{r['label']}: {r['text']}." for r in rows.to_dict("records")),
+        source=common.records_of(campaign, len({r for runs in found["runs"] for r in runs})),
+        runs=tuple(sorted({r for runs in found["runs"] for r in runs})),
+        notes=tuple(notes),
+    )
+
+
+def _ratio_title(found: pd.DataFrame) -> str:
+    known = found[[f.ratio.known for f in found["found"]]]
+    if len(known):
+        beyond = sum(f.ratio.beyond_noise for f in known["found"])
+        least = max(f.ratio.detectable for f in known["found"]) - 1
+        text = (
+            f"{beyond} of {words.count(len(known), 'interval')} "
+            f"{'leaves' if beyond == 1 else 'leave'} 1 out; differences below "
+            f"{words.percent(least)} could have gone unnoticed in at least one of them"
+        )
+        return text if len(known) == len(found) else f"{text}; {len(found) - len(known)} have none"
+    apart = found.assign(apart=[abs(np.log(f.ratio.value)) for f in found["found"]])
+    top = common.top(apart, apart["apart"])
+    value = top["found"].ratio.value
+    arms = sorted(
+        {
+            (len(a), len(b))
+            for a, b in zip(found["values_first"], found["values_second"], strict=True)
+        }
+    )
+    told = words.listed(f"{b} {words.plural(b, 'run')} against {a}" for a, b in arms)
+    text = (
+        f"No ratio of two configurations has an interval ({told}): "
+        f"{METRICS[top['metric']].label} is {words.factor(value)}"
+    )
+    if np.isnan(top["noise"]):
+        return f"{text}, and nothing was repeated to set that against"
+    return f"{text}, while repeats of one condition reach {words.factor(1 + top['noise'])}"
+
+
+def _forest_row(campaign: Campaign, row: dict[Any, Any]) -> dict[str, Any]:
+    ratio, style = row["found"].ratio, look(campaign, row["second"])
+    info = METRICS[row["metric"]]
+    value = words.factor(ratio.value)
+    text = (
+        f"{value} ({words.number(ratio.low)} to {words.number(ratio.high)})"
+        if ratio.known
+        else f"{value}, no interval"
+    )
+    mark = "" if row["gate"].mark == "SINGLE VARIABLE" else f" · {row['gate'].mark}"
+    several = len(all_pairs(campaign)) > 1
+    pair = (
+        f"{common.label(campaign, row['second'])} ÷ {common.label(campaign, row['first'])}, "
+        if several
+        else ""
+    )
+    return {
+        "row": "|".join(
+            str(row[k])
+            for k in (
+                "first",
+                "second",
+                "client",
+                "workload",
+                "isl",
+                "osl",
+                "concurrency",
+                "metric",
+            )
+        ),
+        "label": f"{info.label} · {pair}{row['workload']}, {row['concurrency']} in flight{mark}",
+        "ratio": ratio.value,
+        "low": ratio.low,
+        "high": ratio.high,
+        "noise_low": 1 / (1 + row["noise"]),
+        "noise_high": 1 + row["noise"],
+        "text": text,
+        "colour": style.colour,
+        "ink": style.text,
+    }
+
+
+def _ratio_table(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for row in found.to_dict("records"):
+        test = row["found"]
+        ratio = test.ratio
+        rows.append(
+            {
+                "configuration": common.label(campaign, row["second"]),
+                "against": common.label(campaign, row["first"]),
+                "condition": condition_label(row),
+                "metric": METRICS[row["metric"]].label,
+                "unit": METRICS[row["metric"]].unit,
+                "mean over runs": float(np.exp(np.log(row["values_second"]).mean())),
+                "runs": ratio.n_first,
+                "mean of the other": float(np.exp(np.log(row["values_first"]).mean())),
+                "runs of the other": ratio.n_second,
+                "fewest requests in a run": row["n_ok_least"],
+                "fewest gaps in a run": row["n_gaps_least"],
+                "ratio": ratio.value,
+                "interval from": ratio.low,
+                "interval to": ratio.high,
+                "degrees of freedom": ratio.df,
+                "detectable (%)": 100 * (ratio.detectable - 1),
+                "p of equivalence": test.p_value,
+                "no effect": null_words(test, row["noise_row"], campaign),
+                "comparison": row["gate"].words,
+            }
+        )
+    return pd.DataFrame(rows)

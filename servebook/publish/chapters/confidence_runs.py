@@ -1,0 +1,227 @@
+"""Chapter 09, single runs: how they swing within themselves, and whether their load was real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure import honesty
+from servebook.measure.bootstrap import LEAST_BLOCKS, Within, within_run
+from servebook.measure.metrics import METRICS
+from servebook.measure.ratio import CONFIDENCE
+from servebook.measure.runs import request_metrics
+from servebook.publish import theme, words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.confidence_base import no_judgement, run_label
+from servebook.publish.charts.shares import of_a_whole
+from servebook.publish.charts.strip import strip
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["load_honesty", "within"]
+
+
+def within(campaign: Campaign) -> Figure:
+    """How much the figures of one run swing within it: block bootstrap over its time."""
+    name = "confidence-within-run"
+    gone = no_judgement(campaign, name, "Within one run", "an interval")
+    if gone:
+        return gone
+    table = common.metrics(campaign)
+    requests = request_metrics(campaign.tables)
+    grouped = requests.groupby("run_id", sort=False).indices
+    rows: list[dict[str, Any]] = []
+    short: list[str] = []
+    for run in table[table["level"] == "records"].to_dict("records"):
+        if run["run_id"] not in grouped or run["clock"] not in ("epoch", "relative"):
+            continue
+        own = requests.iloc[grouped[run["run_id"]]]
+        own = own[(own["status"] == "ok") & own["start_ns"].notna()]
+        for metric in ("ttft_ms", "tpot_ms"):
+            known = own[own[metric].notna()]
+            if known.empty:
+                continue
+            when = (known["start_ns"] - known["start_ns"].min()).to_numpy(dtype=np.float64) / 1e9
+            result = within_run(known[metric].to_numpy(), when, run["e2e_mean_ms"] / 1e3)
+            if result.why:
+                short.append(str(run["run_id"]))
+            else:
+                rows.append(
+                    {**_kept(run), "metric": metric.replace("_ms", "_mean_ms"), "found": result}
+                )
+    n_short = len(set(short))
+    if not rows:
+        return Figure(
+            id=name,
+            title="Within one run",
+            missing=(
+                f"No run is long enough for a block bootstrap: {LEAST_BLOCKS} blocks of a mean "
+                "request's length are needed."
+                if short
+                else "No run has requests with a common clock."
+            ),
+        )
+    frame = pd.DataFrame(rows)
+    half = [_half(f) for f in frame["found"]]
+    top = common.top(frame, pd.Series(half))
+    title = (
+        f"Within one run a mean is known to ±{words.percent(min(half))} to "
+        f"±{words.percent(max(half))}, in the {words.count(len(set(frame['run_id'])), 'run')} long "
+        f"enough to tell; {words.count(n_short, 'run')} too short"
+    )
+    dots, bars = [], []
+    for row in frame.to_dict("records"):
+        f: Within = row["found"]
+        key = f"{row['run_id']}|{row['metric']}"
+        look = theme.looks(campaign.manifest.configurations).get(str(row["configuration"]))
+        dots.append(
+            {
+                "row": key,
+                "label": f"{METRICS[row['metric']].label} · {run_label(campaign, row)}: "
+                f"{words.milliseconds(f.value)}, {f.n_blocks} blocks",
+                "value": 0.0,
+                "colour": look.colour if look else theme.CONTEXT,
+                "tip": f"{words.number(f.low)} to {words.number(f.high)} ms",
+            }
+        )
+        bars.append({"row": key, "low": f.low / f.value - 1, "high": f.high / f.value - 1})
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"Bars: {words.percent(CONFIDENCE)} within this run only. They say what another "
+            "stretch of the same run might show. They are no interval of a comparison: that takes "
+            "repeats."
+        ),
+        chart=strip(pd.DataFrame(dots), "relative to the run's mean", bars=pd.DataFrame(bars)),
+        table=pd.DataFrame(
+            {
+                "run": frame["run_id"],
+                "metric": [METRICS[m].label for m in frame["metric"]],
+                "mean (ms)": [f.value for f in frame["found"]],
+                "within this run, from (ms)": [f.low for f in frame["found"]],
+                "within this run, to (ms)": [f.high for f in frame["found"]],
+                "requests": [f.n for f in frame["found"]],
+                "blocks": [f.n_blocks for f in frame["found"]],
+                "block (s)": [f.block_s for f in frame["found"]],
+            }
+        ),
+        alt=f"{title}. Widest: {run_label(campaign, top)}.",
+        source=common.records_of(campaign, len(set(frame["run_id"]))),
+        runs=tuple(sorted(set(frame["run_id"]))),
+        notes=(
+            (
+                "Method: the run is cut into equal blocks of time, each at least a mean request "
+                f"long; whole blocks are resampled 999 times (percentile interval). Below "
+                f"{LEAST_BLOCKS} blocks none is given: it would cover less than it says."
+            ),
+        ),
+    )
+
+
+def _kept(run: Any) -> dict[str, Any]:
+    return {k: run[k] for k in ("run_id", "configuration", "workload", "concurrency")}
+
+
+def _half(found: Within) -> float:
+    return (found.high - found.low) / 2 / found.value
+
+
+_COLOURS = {"yes": "#0072B2", "no": "#D55E00", "not told": "#DDDDDD"}
+
+
+def load_honesty(campaign: Campaign) -> Figure:
+    """Whether load, sending and reading were what they should be: verdict words per run."""
+    name = "confidence-load"
+    gone = no_judgement(
+        campaign, name, "Was the load what it is called?", "a verdict on the client"
+    )
+    if gone:
+        return gone
+    table = common.metrics(campaign)
+    found = honesty.honesty(campaign.tables, table[table["level"] == "records"])
+    if found.empty:
+        return Figure(
+            id=name,
+            title="Was the load what it is called?",
+            missing="No run of this campaign left records of its requests.",
+        )
+    parts, told = [], []
+    for column, (question, good, bad) in honesty.QUESTIONS.items():
+        counts = {
+            "yes": int((found[column] == good).sum()),
+            "no": int((found[column] == bad).sum()),
+        }
+        counts["not told"] = len(found) - sum(counts.values())
+        shown = {good: counts["yes"], bad: counts["no"], "not told": counts["not told"]}
+        label = f"{question}: " + words.listed(f"{n} {word}" for word, n in shown.items() if n)
+        start = 0
+        for kind, n in counts.items():
+            if n:
+                parts.append(
+                    {
+                        "row": column,
+                        "label": label,
+                        "part": kind,
+                        "start": start / len(found),
+                        "end": (start + n) / len(found),
+                        "colour": _COLOURS[kind],
+                        "tip": words.count(n, "run"),
+                    }
+                )
+                start += n
+        if counts["no"]:
+            told.append(
+                {
+                    "load": f"{counts['no']} ran below {words.percent(honesty.HELD)} of it",
+                    "sending": f"{counts['no']} sent late",
+                    "reading": f"{counts['no']} read chunks in bunches",
+                }[column]
+            )
+    title = (
+        f"Of {words.count(len(found), 'run')}, {words.listed(told)}"
+        if told
+        else f"No sign of a load or a client that was not what it should be, in "
+        f"{words.count(len(found), 'run')}"
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"Below: less than {words.percent(honesty.HELD)} of the set concurrency in the mean. "
+            "Late: the mean delay between due and sent exceeds a tenth of the mean TTFT. Bunched: "
+            f"more than {words.percent(honesty.BUNCHED_SHARE)} of gaps have length 0. Not told: "
+            "the dump does not record it, which is no pass."
+        ),
+        chart=of_a_whole(pd.DataFrame(parts), "share of runs"),
+        table=pd.DataFrame(
+            {
+                "run": found["run_id"],
+                "set concurrency": found["concurrency"],
+                "mean in flight": found["mean_in_flight"],
+                "share of set (%)": 100 * found["achieved"],
+                "time with all in flight (%)": 100 * found["full_share"],
+                "load": found["load"],
+                "requests with a due time": found["n_scheduled"],
+                "send delay mean (ms)": found["send_delay_mean_ms"],
+                "send delay max (ms)": found["send_delay_max_ms"],
+                "delay over TTFT (%)": 100 * found["delay_share"],
+                "sending": found["sending"],
+                "gaps of length 0 (%)": 100 * found["zero_gap_share"],
+                "gaps": found["n_gaps"],
+                "reading": found["reading"],
+            }
+        ),
+        alt=f"{title}. " + " ".join(f"{p}." for p in dict.fromkeys(q["label"] for q in parts)),
+        source=common.records_of(campaign, len(found)),
+        runs=tuple(sorted(found["run_id"])),
+        notes=(
+            (
+                "In a closed loop a late request lowers the load instead of hiding a wait: the "
+                "engine idles while the client prepares. In an open loop it hides a wait "
+                "(coordinated omission), and TTFT counted from the due time is the honest one."
+            ),
+        ),
+    )

@@ -1,0 +1,236 @@
+"""Chapter 09, the steady part of a run: where it lies, and what leaving the rest out changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure import steady
+from servebook.measure.metrics import METRICS
+from servebook.measure.runs import request_metrics
+from servebook.measure.trust import LEAST_WAVES
+from servebook.publish import theme, words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.confidence_base import no_judgement, run_label
+from servebook.publish.charts.steady import in_flight_over_time
+from servebook.publish.charts.strip import strip
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["steady_effect", "steady_window"]
+
+_RULE = (
+    "The window begins when the set concurrency is in flight for the first time and ends when it "
+    "is in flight for the last time."
+)
+_NO_WINDOW = (
+    "No run has a steady window: that takes a set concurrency and a common clock of the requests."
+)
+#: A change beyond this is named in the title.
+_NOTABLE = 0.05
+
+
+@common.memo
+def _steady(campaign: Campaign) -> pd.DataFrame:
+    return steady.steady(campaign.tables, common.metrics(campaign))
+
+
+def _headline(found: pd.DataFrame) -> pd.Series[bool]:
+    """The rows of the throughput that a workload is about: input for prefill, else output."""
+    own = (found["workload"] == "prefill").map(
+        {True: "input_throughput_tok_s", False: "output_throughput_tok_s"}
+    )
+    return found["metric"] == own
+
+
+def steady_window(campaign: Campaign, run: str = "") -> Figure:
+    """Requests in flight over the time of one run, with its steady window.
+
+    Without ``run`` (a run_id) the run whose window changes a throughput most is shown.
+    """
+    name = "confidence-steady-window"
+    gone = no_judgement(campaign, name, "The steady part of a run", "a steady window")
+    if gone:
+        return gone
+    found = _steady(campaign)
+    spans, why = steady.windows(campaign.tables, common.metrics(campaign))
+    if run and run not in spans:
+        return Figure(
+            id=name,
+            title="The steady part of a run",
+            missing=f"{run}: {why.get(run, 'no such run in this campaign')}.",
+        )
+    rates = found[_headline(found)]
+    if rates.empty:
+        return Figure(id=name, title="The steady part of a run", missing=_NO_WINDOW)
+    shown = run or str(common.top(rates, rates["change"].abs())["run_id"])
+    own = found[found["run_id"] == shown]
+    one = spans[shown]
+    every = common.metrics(campaign)
+    row = every[every["run_id"] == shown].iloc[0]
+    requests = request_metrics(campaign.tables)
+    mine = requests[requests["run_id"] == shown].dropna(subset=["start_ns", "end_ns"])
+    times, level = steady.in_flight(
+        mine["start_ns"].to_numpy(dtype=np.int64), mine["end_ns"].to_numpy(dtype=np.int64)
+    )
+    levels = pd.DataFrame({"second": (times - one.first_ns) / 1e9, "level": level})
+    last = (one.last_ns - one.first_ns) / 1e9
+    start, end = (t / 1e9 for t in (one.t0_ns - one.first_ns, one.t1_ns - one.first_ns))
+    rate = own[_headline(own)]
+    most = common.top(rate, rate["change"].abs()) if len(rate) else None
+    look = theme.looks(campaign.manifest.configurations).get(str(row["configuration"]))
+    waves = float(own["waves"].iloc[0]) if len(own) else float("nan")
+    title = (
+        f"{words.percent(one.share)} of the run is steady: it fills in "
+        f"{words.duration(one.ramp_s)} and drains for {words.duration(one.drain_s)}"
+    )
+    if most is not None:
+        title += (
+            f"; {METRICS[most['metric']].label.lower()} is "
+            f"{words.deviation(float(most['change']))} in the steady part"
+        )
+    window = pd.DataFrame(
+        [
+            {
+                "start": start,
+                "end": end,
+                "last": last,
+                "limit": one.level,
+                "inside": f"steady: {words.duration(end - start)}\n{words.number(waves)} waves",
+            }
+        ]
+    )
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{run_label(campaign, row)} ({shown})"
+            + ("" if run else ", the run whose throughput the window changes most")
+            + f". {_RULE} A wave: as many requests as are in flight."
+        ),
+        chart=in_flight_over_time(_thinned(levels), window, look.colour if look else theme.CONTEXT),
+        table=pd.DataFrame(
+            {
+                "metric": [METRICS[m].label for m in own["metric"]],
+                "unit": [METRICS[m].unit for m in own["metric"]],
+                "whole run": own["whole"],
+                "steady window": own["window"],
+                "change (%)": 100 * own["change"],
+                "lowest of window and shifts": own["low"],
+                "highest of window and shifts": own["high"],
+                "requests in the window": own["n_window"],
+                "gaps in the window": own["n_gaps_window"],
+            }
+        ),
+        alt=f"{title}.",
+        source=common.records_of(campaign, 1),
+        runs=(shown,),
+        notes=(
+            (
+                f"Shifts: the window moved by {words.percent(steady.SHIFT)} of its length to "
+                "either side, cut to the run."
+            ),
+            *(
+                ()
+                if one.reached
+                else (f"Never more than {one.level} requests were in flight at once.",)
+            ),
+        ),
+    )
+
+
+_MOST_STEPS = 1500
+
+
+def _thinned(levels: pd.DataFrame) -> pd.DataFrame:
+    """At most so many steps: in each stretch of steps the last one; the first and last stay."""
+    if len(levels) <= _MOST_STEPS:
+        return levels
+    kept = np.unique(np.linspace(0, len(levels) - 1, _MOST_STEPS).round().astype(int))
+    return levels.iloc[kept]
+
+
+def steady_effect(campaign: Campaign) -> Figure:
+    """What leaving ramp-up and drain out changes, over all runs, and how it hangs on the window."""
+    name = "confidence-steady-effect"
+    gone = no_judgement(campaign, name, "With and without ramp-up and drain", "a steady window")
+    if gone:
+        return gone
+    found = _steady(campaign)
+    _, why = steady.windows(campaign.tables, common.metrics(campaign))
+    if found.empty:
+        return Figure(id=name, title="With and without ramp-up and drain", missing=_NO_WINDOW)
+    found = found[_headline(found) | ~found["metric"].str.contains("throughput")]
+    runs = found.drop_duplicates("run_id")
+    few = runs[runs["few_waves"]]
+    dots = []
+    for metric, part in found.groupby("metric", sort=False):
+        info = METRICS[str(metric)]
+        middle = float(part["change"].median())
+        swing = float(part["sensitivity"].median())
+        dots += [
+            {
+                "row": metric,
+                "label": f"{info.label}: median change {words.deviation(round(middle, 4))}, "
+                f"shifting moves it by {words.percent(swing)}",
+                "value": row["change"],
+                "colour": "#D55E00" if row["few_waves"] else "#0072B2",
+                "tip": f"{row['run_id']}: {words.number(row['whole'])} → "
+                f"{words.number(row['window'])} {info.unit}",
+            }
+            for row in part.to_dict("records")
+        ]
+    rates = found[_headline(found)]
+    far = rates[rates["change"].abs() > _NOTABLE]["run_id"].nunique()
+    n = len(runs)
+    top = common.top(rates, rates["change"].abs()) if len(rates) else None
+    title = (
+        f"Without ramp-up and drain the throughput of {far} of {n} runs moves by more than "
+        f"{words.percent(_NOTABLE)}"
+    )
+    if top is not None:
+        title += f", by {words.deviation(float(top['change']))} at most"
+    if len(few):
+        title += f"; {words.count(len(few), 'run')} had fewer than {LEAST_WAVES:g} waves"
+    return Figure(
+        id=name,
+        title=title,
+        subtitle=(
+            f"{_RULE} Dot: a run, its window against the whole of it. Orange: fewer than "
+            f"{LEAST_WAVES:g} waves of requests in the window. n = {words.count(n, 'run')}."
+        ),
+        chart=strip(pd.DataFrame(dots), "steady window ÷ whole run − 1"),
+        table=pd.DataFrame(
+            {
+                "run": found["run_id"],
+                "metric": [METRICS[m].label for m in found["metric"]],
+                "unit": [METRICS[m].unit for m in found["metric"]],
+                "whole run": found["whole"],
+                "steady window": found["window"],
+                "change (%)": 100 * found["change"],
+                f"shifted by ±{steady.SHIFT:.0%}: lowest": found["low"],
+                f"shifted by ±{steady.SHIFT:.0%}: highest": found["high"],
+                "ramp-up (s)": found["ramp_s"],
+                "drain (s)": found["drain_s"],
+                "share of the run (%)": 100 * found["share"],
+                "requests in the window": found["n_window"],
+                "gaps in the window": found["n_gaps_window"],
+                "waves": found["waves"],
+                "few waves": ["yes" if f else "no" for f in found["few_waves"]],
+            }
+        ),
+        alt=f"{title}. " + " ".join(f"{d}." for d in dict.fromkeys(d["label"] for d in dots)),
+        source=common.records_of(campaign, n),
+        runs=tuple(sorted(runs["run_id"])),
+        notes=(
+            (
+                "All other figures of this page are of whole runs. In the window tokens count when "
+                "they arrive; TTFT and TPOT are those of requests whose first token arrives in it."
+            ),
+            *(
+                (f"No window: {words.listed(f'{k} ({v})' for k, v in sorted(why.items()))}.",)
+                if why
+                else ()
+            ),
+        ),
+    )

@@ -1,0 +1,87 @@
+"""Ratios with their intervals around the line of 1, on a log axis; a bare dot has no interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+from servebook.publish.charts.layout import log_range, log_scale, log_ticks
+from servebook.publish.charts.row_words import words_above, words_beside
+
+__all__ = ["ROW_PX", "forest"]
+
+ROW_PX = 46
+
+
+def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> Any:
+    """One row per ratio: its words above, a dot, its interval as a bar, its value beside it.
+
+    A row without an interval has an open dot. The grey bar of a row is what repeats of one
+    condition alone make of a ratio.
+
+    Args:
+        rows: row (key, in the order to draw), label (above the bar), ratio, low, high (NaN where
+            no interval exists), noise_low, noise_high (NaN where not known), text, colour, ink.
+        x_title: what is divided by what.
+        margin: half-width of the band of equivalence, as a fraction (0.05: 1/1.05 to 1.05).
+
+    """
+    order = list(rows["row"])
+    band = [] if margin is None else [1 / (1 + margin), 1 + margin]
+    drawn = pd.concat([rows[c] for c in ("ratio", "low", "high", "noise_low", "noise_high")])
+    x_range = log_range([*drawn.dropna(), 1.0, *band], 0.12, 0.26)
+    x = alt.X(
+        "ratio:Q",
+        title=x_title,
+        scale=log_scale(x_range),
+        axis=alt.Axis(
+            values=log_ticks(x_range, 7), labelExpr="'×' + format(datum.value, '~g')", grid=True
+        ),
+    )
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
+    colour = alt.Color("colour:N", scale=None)
+    layers: list[Any] = []
+    if band:
+        frame = pd.DataFrame([{"low": band[0], "high": band[1]}])
+        layers.append(
+            alt.Chart(frame).mark_rect(color="#EDF3F7").encode(x=alt.X("low:Q"), x2="high:Q")
+        )
+    layers.append(
+        alt.Chart(pd.DataFrame([{"one": 1.0}])).mark_rule(color=theme.INK).encode(x=alt.X("one:Q"))
+    )
+    noise = rows.dropna(subset=["noise_low", "noise_high"])
+    if len(noise):
+        layers.append(
+            alt.Chart(noise)
+            .mark_rule(strokeWidth=9, opacity=0.45, color=theme.CONTEXT)
+            .encode(x=alt.X("noise_low:Q"), x2="noise_high:Q", y=y)
+        )
+    known = rows.dropna(subset=["low", "high"])
+    if len(known):
+        layers.append(
+            alt.Chart(known)
+            .mark_rule(strokeWidth=3)
+            .encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour)
+        )
+    for has, part in rows.assign(known=rows["low"].notna()).groupby("known", sort=True):
+        look: dict[str, Any] = {"filled": bool(has), "size": 90, "shape": "circle"}
+        layers.append(
+            alt.Chart(part)
+            .mark_point(**look, strokeWidth=2.5)
+            .encode(
+                x=x,
+                y=y,
+                color=colour,
+                tooltip=[
+                    alt.Tooltip("label:N", title="ratio of"),
+                    alt.Tooltip("text:N", title="value"),
+                ],
+            )
+        )
+    ends = rows[["ratio", "high", "noise_high"]].max(axis=1)
+    layers += words_above(rows, y)
+    layers += words_beside(rows.assign(end=ends), alt.X("end:Q"), y)
+    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)

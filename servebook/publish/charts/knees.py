@@ -1,0 +1,67 @@
+"""Where each curve saturates, by several methods, on one axis of load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servebook.publish import theme
+from servebook.publish.charts.layout import counts_axis, log_scale
+from servebook.publish.charts.row_words import words_above
+
+__all__ = ["LOOKS", "by_method"]
+
+ROW_PX = 52
+#: marker and ink by the order of the methods.
+LOOKS = (("circle", "#0072B2"), ("triangle-up", "#D55E00"), ("diamond", "#009E73"))
+
+
+def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
+    """One row per curve: its measured range as a grey line, a marker per method's knee.
+
+    Args:
+        ranges: row (key, in the order to draw), label (above the line), low, high (concurrencies).
+        places: row, method (its number, 0 to 2), name, value, low, high (over repeats; NaN).
+
+    """
+    order = list(ranges["row"])
+    inside, ticks = counts_axis([*ranges["low"], *ranges["high"], *places["value"].round()])
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
+    x = alt.X(
+        "value:Q",
+        title="requests in flight (log)",
+        scale=log_scale(inside, 2),
+        axis=alt.Axis(values=ticks, format="~g", labelOverlap=True),
+    )
+    layers: list[Any] = [
+        alt.Chart(ranges)
+        .mark_rule(color=theme.GRID, strokeWidth=6)
+        .encode(x=alt.X("low:Q"), x2="high:Q", y=y),
+        *words_above(ranges, y, dy=-13),
+    ]
+    # Methods stand a little apart, so that equal places stay visible.
+    for number, (shape, colour) in enumerate(LOOKS):
+        part = places[places["method"] == number]
+        if part.empty:
+            continue
+        shift = 9 * (number - 1)
+        moved = part.dropna(subset=["low", "high"])
+        moved = moved[moved["low"] < moved["high"]]
+        if len(moved):
+            layers.append(
+                alt.Chart(moved)
+                .mark_rule(color=colour, strokeWidth=2, yOffset=shift)
+                .encode(x=alt.X("low:Q"), x2="high:Q", y=y)
+            )
+        layers.append(
+            alt.Chart(part)
+            .mark_point(shape=shape, color=colour, size=80, yOffset=shift)
+            .encode(
+                x=x,
+                y=y,
+                tooltip=[alt.Tooltip("name:N", title="method"), alt.Tooltip("value:Q", title="at")],
+            )
+        )
+    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)
