@@ -9,6 +9,7 @@ its start that took a prefill's time too long. Without such a request no slow st
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ _PROMPT = 0.7
 _TOGETHER = 0.9
 #: An unseen prefill takes at least this share of a seen one's time.
 _LEAST_ROOM = 0.5
+#: Prompts so much shorter or longer than the typical one are not told apart by their time.
+_SIZES = (0.25, 4.0)
 #: Requests come in groups: a step that other prompts ran ahead of is the likelier by this much.
 _COMPANY = 0.1
 #: One step later weighs as much as this share of a prefill's time.
@@ -81,17 +84,16 @@ def find_prefills(
     step = step_of_request[seen]
     length = np.concatenate([[np.nan], np.diff(ends)]) if len(ends) else ends
     excess = np.where(joined, length - decode, np.nan)
-    count = np.bincount(step, minlength=len(ends))
-    usual = (
-        np.median(excess[(count > 0) & joined] / count[(count > 0) & joined])
-        if ((count > 0) & joined).any()
-        else np.nan
-    )
-    left = excess - usual * count
+    count = np.bincount(step, minlength=len(ends)).astype(np.int64)
+    alone = (count > 0) & joined
+    usual = float(np.median(excess[alone] / count[alone])) if alone.any() else np.nan
     request, at, end = seen, step, run.first[seen]
     if usual > 0:
+        need = _need(run, seen, usual)
+        spent: Floats = np.bincount(step, need[seen], minlength=len(ends)).astype(np.float64)
+        left = excess - spent
         extra_request, extra_step, extra_end = _unseen(
-            run, step_of_request, engine, ends, left, count, float(usual), lost
+            run, step_of_request, engine, ends, left, count, need, lost
         )
         request = np.concatenate([request, extra_request])
         at = np.concatenate([at, extra_step])
@@ -124,17 +126,17 @@ def _unseen(
     ends: Floats,
     left: Floats,
     count: Ints,
-    usual: float,
+    need: Floats,
     lost: bool,
 ) -> tuple[Ints, Ints, Floats]:
     """Steps that a request without decode steps of its own was prefilled ahead of."""
     send = _sent(run)
     waits = (run.first - run.start)[run.ok & (step_of_request >= 0)]
     waits = waits[~np.isnan(waits)]
-    longest = float(np.percentile(waits, 95)) if len(waits) else usual
+    longest = float(np.percentile(waits, 95)) if len(waits) else float(need[-1])
     missing = np.flatnonzero(~np.isnan(send) & (step_of_request < 0))
     # Refused at once: the engine never saw it.
-    served = ~np.isnan(run.first[missing]) | (run.end - run.start > 0.5 * usual)[missing]
+    served = ~np.isnan(run.first[missing]) | (run.end - run.start > 0.5 * need[:-1])[missing]
     who = missing[served]
     seen, begin = run.first[who], send[who]
     until = np.where(np.isnan(seen), begin + longest, seen)
@@ -145,10 +147,12 @@ def _unseen(
         seen = np.append(seen, np.full(len(tail), np.nan))
     found: list[tuple[int, int, float]] = []
     rest, busy = left.copy(), count.copy()
+    bounds = np.searchsorted(engine, np.arange(int(engine.max(initial=-1)) + 2))
     for number in np.argsort(begin, kind="stable"):
-        place = _where(begin[number], until[number], seen[number], engine, ends, rest, busy, usual)
+        time = float(need[who[number]])
+        place = _where(begin[number], until[number], seen[number], bounds, ends, rest, busy, time)
         if place >= 0:
-            rest[place] -= usual
+            rest[place] -= time
             busy[place] += 1
             found.append((who[number], place, seen[number]))
     if not found:
@@ -162,11 +166,11 @@ def _where(
     begin: float,
     until: float,
     first: float,
-    engine: Ints,
+    bounds: Ints,
     ends: Floats,
     rest: Floats,
     busy: Ints,
-    usual: float,
+    time: float,
 ) -> int:
     """The step in the window whose spare time is most like that of prefills; -1 without any.
 
@@ -174,21 +178,27 @@ def _where(
     was seen names its step: the last one with room ahead of it.
     """
     best, least = -1, np.inf
-    for one in range(int(engine.max()) + 1 if len(engine) else 0):
-        own = np.flatnonzero(engine == one)
-        low = np.searchsorted(ends[own], begin + _LEAST_ROOM * usual, side="right")
-        high = np.searchsorted(ends[own], until, side="left") + 1
-        window = own[low:high]
-        room = np.nan_to_num(rest[window], nan=0.0) / usual
-        later = np.arange(len(window))
-        cost = np.abs(room - np.maximum(np.round(room), 1)) + _LATER * (
-            later if np.isnan(first) else later[::-1]
-        )
+    for start, stop in pairwise(bounds.tolist()):
+        own = ends[start:stop]
+        low = start + int(own.searchsorted(begin + _LEAST_ROOM * time, side="right"))
+        high = min(start + int(own.searchsorted(until)) + 1, stop)
+        window = slice(low, high)
+        room = np.nan_to_num(rest[window], nan=0.0) / time
+        later = np.arange(len(room))
+        cost = np.abs(room - np.maximum(np.round(room), 1))
+        cost += _LATER * (later if np.isnan(first) else later[::-1])
         cost -= _COMPANY * (busy[window] > 0)
         cost[room < _LEAST_ROOM] = np.inf
         if len(cost) and cost.min() < least:
-            best, least = int(window[cost.argmin()]), float(cost.min())
+            best, least = low + int(cost.argmin()), float(cost.min())
     return best
+
+
+def _need(run: RunTokens, seen: Ints, usual: float) -> Floats:
+    """What a prefill of each request takes, by its prompt's length; the last entry: unknown."""
+    typical = np.nanmedian(run.isl[seen]) if (~np.isnan(run.isl[seen])).any() else np.nan
+    share = np.clip(run.isl / typical, *_SIZES) if typical > 0 else np.full(len(run.isl), np.nan)
+    return usual * np.append(np.where(np.isnan(share), 1.0, share), 1.0)
 
 
 def _sent(run: RunTokens) -> Floats:

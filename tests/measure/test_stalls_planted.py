@@ -124,6 +124,16 @@ def test_prompts_that_share_a_prefill_step_do_not_stall_each_other() -> None:
     assert min(found.values()) >= 0.97, found
 
 
+def test_requests_of_one_token_stall_the_others() -> None:
+    rng = np.random.default_rng(12)
+    isls, osls = lengths(rng, 90, 512, 60)
+    osls[::5] = [1] * 18  # a first token, and no gap that could place it
+    toy = Toy(isls, osls, 8, 8).run(rng)
+    gaps = gap_stalls(as_tables(toy.start, delivered(toy.emitted, rng), isls, osls))
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.98, found
+
+
 @pytest.mark.parametrize("lost", [0, 6])
 def test_prefills_of_requests_without_a_token_or_a_record(lost: int) -> None:
     rng = np.random.default_rng(2)
