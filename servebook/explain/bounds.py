@@ -68,8 +68,8 @@ def ratios(
     if out.empty:
         return out
     groups = [part for _, part in out.groupby(on[:3], sort=True)]
-    best = max(groups, key=len)
-    return best.sort_values("concurrency", kind="stable", ignore_index=True)
+    best = max(groups, key=len).sort_values("concurrency", kind="stable")
+    return pd.DataFrame(best.reset_index(drop=True))
 
 
 def unsaturated(found: pd.DataFrame) -> pd.DataFrame:
@@ -77,7 +77,8 @@ def unsaturated(found: pd.DataFrame) -> pd.DataFrame:
     if found.empty:
         return found
     peaks = [found["concurrency"].iloc[int(found[s].argmax())] for s in ("candidate", "baseline")]
-    return found[found["concurrency"] <= min(peaks)]
+    kept: pd.DataFrame = found[found["concurrency"] <= min(peaks)]
+    return kept
 
 
 def bytes_ratio(candidate: Configuration, baseline: Configuration) -> float | None:

@@ -92,7 +92,8 @@ def interaction(along: pd.DataFrame) -> float | None:
 
     ``along`` is ``edges`` of one bundle. None unless it holds two edges between the same levels.
     """
-    if len(along) != 2 or along["from_level"].nunique() != 1 or along["to_level"].nunique() != 1:
+    steps = set(zip(along["from_level"], along["to_level"], strict=True))
+    if len(along) != 2 or len(steps) != 1:
         return None
     return float(along["factor"].iloc[0] / along["factor"].iloc[1])
 

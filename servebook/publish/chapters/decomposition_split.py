@@ -9,7 +9,7 @@ import pandas as pd
 from servebook.explain.bounds import Split, bytes_ratio, ratios, split, unsaturated
 from servebook.explain.decompose import separated
 from servebook.explain.factors import differing
-from servebook.explain.memory import crossed, fit
+from servebook.explain.memory import Fit, crossed, fit
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse import plain
@@ -38,10 +38,10 @@ def _found(campaign: Campaign) -> _Found | str:
     manifest = campaign.manifest
     if not (manifest.baseline and manifest.candidate):
         return "The manifest names no baseline and candidate, so there is no ratio to split."
-    sides = [manifest.configuration(n) for n in (manifest.candidate, manifest.baseline)]
-    if sides[0] is None or sides[1] is None:
+    one = manifest.configuration(manifest.candidate)
+    two = manifest.configuration(manifest.baseline)
+    if one is None or two is None:
         return "The manifest's baseline or candidate is not among its configurations."
-    one, two = sides
     names = differing([one, two])
     if not {"precision", "nodes"} <= set(names):
         return (
@@ -65,7 +65,9 @@ def _found(campaign: Campaign) -> _Found | str:
 
 
 def bounds(campaign: Campaign) -> Figure:
-    """The published split with its assumption, the bounds without it, and the run that settles it."""
+    """The published split with its assumption, the bounds without it, and the run that "
+    "settles it.
+    """
     found = _found(campaign)
     if isinstance(found, str):
         return Figure(id=_ID, title="No ratio to split into precision and nodes", missing=found)
@@ -89,11 +91,11 @@ def bounds(campaign: Campaign) -> Figure:
         {"row": "rest-bound", "label": "crossing nodes, bounds", "low": s.rest_bounds[0],
          "high": s.rest_bounds[1], "open": True, "colour": slow.colour, "ink": slow.text},
     ]  # fmt: skip
-    for one in alone.to_dict("records"):
-        rows.append(
-            {"row": f"alone-{one['factor']}", "label": f"{one['factor']} alone, measured",
-             "low": one["low"], "high": one["high"], "open": False, **grey}
-        )  # fmt: skip
+    rows += [
+        {"row": f"alone-{one['factor']}", "label": f"{one['factor']} alone, measured",
+         "low": one["low"], "high": one["high"], "open": False, **grey}
+        for one in alone.to_dict("records")
+    ]  # fmt: skip
     frame = pd.DataFrame(rows)
     frame["text"] = [
         words.span([a, b], 2) for a, b in zip(frame["low"], frame["high"], strict=True)
@@ -169,12 +171,18 @@ def _contradiction(campaign: Campaign, found: _Found) -> str:
 def _assumptions(found: _Found) -> tuple[str, ...]:
     s = found.split
     return (
-        "Assumption of the split: decode is bound by reading weights and hardly crosses nodes, so "
-        "its TPOT ratio is the part of precision. Decode crosses nodes, too, and prefill gains "
-        "from precision by computing, not by reading: nothing makes the two alike.",
-        f"Bounds: precision {words.span(s.precision_bounds, 2)}, crossing nodes "
-        f"{words.span(s.rest_bounds, 2)} (smallest prefill ratio over the largest precision part, "
-        "and the reverse). Layout differs, too, where the mark names it, and is inside both.",
+        (
+            "Assumption of the split: decode is bound by reading weights and hardly crosses "
+            "nodes, so "
+            "its TPOT ratio is the part of precision. Decode crosses nodes, too, and prefill gains "
+            "from precision by computing, not by reading: nothing makes the two alike."
+        ),
+        (
+            f"Bounds: precision {words.span(s.precision_bounds, 2)}, crossing nodes "
+            f"{words.span(s.rest_bounds, 2)} (smallest prefill ratio over the largest "
+            "precision part, "
+            "and the reverse). Layout differs, too, where the mark names it, and is inside both."
+        ),
     )
 
 
@@ -186,7 +194,8 @@ def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
         )
     settings = campaign.manifest.configurations
     pair = [c for c in settings if c.name in found.pair]
-    able, unable = [], []
+    able: list[Fit] = []
+    unable: list[Fit] = []
     for cell in crossed(pair, campaign.manifest.model.parameters):
         if not cell.configurations and cell.fits is not None:
             (able if cell.fits else unable).append(cell)

@@ -1,4 +1,4 @@
-"""Chapter 07, the limit of one configuration: throughput and TTFT beyond its slots; where to cap."""
+"""Chapter 07, limits: throughput and TTFT beyond the slots, where to cap, what reverses."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def beyond_slots(campaign: Campaign) -> Figure:
         return Figure(id=_ID, title=_TITLE, missing=_why_not(campaign))
     sweep, line, slots = found
     w = _words(sweep, line, slots)
-    title = _sentence(sweep, line, slots, w)
+    title = _sentence(sweep, slots, w)
     points = line[["concurrency", "colour", "shape"]].assign(
         rate=line[sweep.throughput],
         ttft=line["ttft_mean_ms"] / 1e3,
@@ -138,10 +138,13 @@ def beyond_slots(campaign: Campaign) -> Figure:
         source=common.source(campaign, line),
         runs=common.runs_of(line),
         notes=(
-            f"Model: with {slots} slots, at least {words.percent(w['waiting'])} of "
-            f"{w['last']['concurrency']} requests in flight wait for one at any time. Measured: "
-            f"{words.percent(w['queue'])} of their TTFT lies beyond that at "
-            f"{w['at_limit']['concurrency']} in flight.",
+            (
+                f"Model: with {slots} slots, at least {words.percent(w['waiting'])} of "
+                f"{w['last']['concurrency']} requests in flight wait for one at any time. "
+                "Measured: "
+                f"{words.percent(w['queue'])} of their TTFT lies beyond that at "
+                f"{w['at_limit']['concurrency']} in flight."
+            ),
             *_unprinted(campaign, line),
         ),
     )
@@ -168,7 +171,7 @@ def _unprinted(campaign: Campaign, line: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-def _sentence(sweep: Sweep, line: pd.DataFrame, slots: int, w: dict[str, Any]) -> str:
+def _sentence(sweep: Sweep, slots: int, w: dict[str, Any]) -> str:
     last = w["last"]
     change = (
         f"falls by {words.percent(w['drop'])}"
@@ -197,7 +200,7 @@ def limit_statement(campaign: Campaign) -> Statement:
     w = _words(sweep, line, slots)
     return Statement(
         id="limit-verdict",
-        sentence=f"{_sentence(sweep, line, slots, w)} ({line['name'].iloc[0]}).",
+        sentence=f"{_sentence(sweep, slots, w)} ({line['name'].iloc[0]}).",
         metric="ttft_mean_ms",
         value=float(w["growth"]),
         unit="ratio",

@@ -1,4 +1,4 @@
-"""Chapter 07, decode at an equal running batch: per deployment and per GPU, and the slots behind it."""
+"""Chapter 07, decode at an equal running batch, per deployment and per GPU; the slots behind it."""
 
 from __future__ import annotations
 
@@ -109,17 +109,17 @@ def _title(rows: pd.DataFrame, per_gpu: bool) -> str:
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for _, same in rows.groupby(["client", "isl", "osl"], sort=True):
         for a, b in permutations(same.to_dict("records"), 2):
-            batches = (a["running_batch"], b["running_batch"])
+            both = (a["running_batch"], b["running_batch"])
             apart = a["configuration"] != b["configuration"]
-            if apart and max(batches) <= _NEAR * min(batches) and a[_RATE] >= b[_RATE]:
-                batch = (batches[0] * batches[1]) ** 0.5
+            if apart and max(both) <= _NEAR * min(both) and a[_RATE] >= b[_RATE]:
+                batch = (both[0] * both[1]) ** 0.5
                 found.setdefault((a["name"], b["name"]), []).append((batch, a[_RATE] / b[_RATE]))
     if found:
         one, two = max(found, key=lambda pair: max(ratio for _, ratio in found[pair]))
         told = {f"{words.number(batch, 2)}": ratio for batch, ratio in sorted(found[one, two])}
         factors = words.listed(f"{words.number(r, 3)} (at {b})" for b, r in told.items())
         return f"At an equal running batch{unit}, {one} decodes {factors} times as fast as {two}"
-    if rows["configuration"].nunique() == 1:
+    if not common.several(rows["configuration"]):
         batches = words.span(rows["running_batch"])
         return f"One configuration decodes, at running batches of {batches}{unit}"
     return f"No two configurations decode at the same lengths and running batch{unit}"
@@ -148,7 +148,7 @@ def parity(campaign: Campaign) -> Statement:
     top = found.iloc[-1]
     at = every[(every["workload"] == "decode") & (every["concurrency"] == top["concurrency"])]
     batch = at.set_index(["configuration", "client"])["running_batch"]
-    held = [float(batch[n, top["client"]]) for n in (one, two)]
+    held = [float(batch.loc[(n, top["client"])]) for n in (one, two)]
     below = found[found["concurrency"] < top["concurrency"]]
     text = f"At {top['concurrency']} in flight {labels[0]} decodes {words.times(top['ratio'])} "
     text += f"as fast as {labels[1]}"
@@ -202,7 +202,8 @@ def _best_rival(campaign: Campaign, at: pd.DataFrame, one: str, two: str, top: p
         if row[_RATE] > high:
             high = row[_RATE]
             best = (
-                f"{c.label} reaches {words.times(row[_RATE] / float(top['baseline']), 3)} that rate, "
+                f"{c.label} reaches {words.times(row[_RATE] / float(top['baseline']), 3)} "
+                "that rate, "
                 f"with {words.number(row['running_batch'])} running"
             )
     return best

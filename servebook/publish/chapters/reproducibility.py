@@ -158,7 +158,7 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
     title = "The same nominal conditions, another time: " + words.listed(
         f"{w} {words.deviation(part['deviation'].min())} to "
         f"{words.deviation(part['deviation'].max())}"
-        if part["deviation"].nunique() > 1
+        if common.several(part["deviation"])
         else f"{w} {words.deviation(part['deviation'].iloc[0])}"
         for w, part in rate.groupby("workload", sort=False)
     )
@@ -188,15 +188,22 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
         ),
         alt=f"{title}. {settings}",
         source=(
-            f"{campaign.manifest.provenance}: {words.count(len(common.runs_of(rows)), 'run')} here, "
+            f"{campaign.manifest.provenance}: "
+            f"{words.count(len(common.runs_of(rows)), 'run')} here, "
             f"{there.manifest.provenance}: the campaign {there.name} there"
         ),
         runs=common.runs_of(rows),
         notes=(
-            "Nominal: workload, lengths and concurrency agree, and no setting that both manifests "
-            "state differs. What one of them does not state may differ.",
-            f"The other campaign's {words.count(there.inputs.num_rows, 'input file')} are listed on "
-            "its own page.",
+            (
+                "Nominal: workload, lengths and concurrency agree, and no setting that both "
+                "manifests "
+                "state differs. What one of them does not state may differ."
+            ),
+            (
+                f"The other campaign's {words.count(there.inputs.num_rows, 'input file')} "
+                "are listed "
+                "on its own page."
+            ),
             *_provenance(campaign, there),
         ),
     )
@@ -222,8 +229,10 @@ def _provenance(campaign: Campaign, there: Campaign) -> tuple[str, ...]:
     if kinds == {"measured"}:
         return ()
     return (
-        "Both sides were fitted to figures that were printed: the differences are those of the "
-        "print, not of dumps that were measured twice.",
+        (
+            "Both sides were fitted to figures that were printed: the differences are those of the "
+            "print, not of dumps that were measured twice."
+        ),
     )
 
 
@@ -246,8 +255,8 @@ def side_by_side_statement(campaign: Campaign, other: str = "") -> Statement:
         sentence=(
             f"The same nominal conditions in {there.manifest.title} give "
             f"{words.deviation(rate['deviation'].min())} to "
-            f"{words.deviation(rate['deviation'].max())} in throughput{larger}. A smaller difference "
-            "between configurations cannot be told from that."
+            f"{words.deviation(rate['deviation'].max())} in throughput{larger}. A smaller "
+            "difference between configurations cannot be told from that."
         ),
         metric="throughput",
         value=100 * float(rate["deviation"].abs().max()),

@@ -77,31 +77,31 @@ def noise(campaign: Campaign) -> pd.DataFrame:
     reused = {run for run, on in _reuse(campaign).items() if on}
     every = common.metrics(campaign)
     every = every[~every["run_id"].isin(reused)]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for condition in plain(campaign).to_dict("records"):
         if condition["n_runs"] < 2:
             continue
         same = every[every["run_id"].isin(condition["runs"])]
         for metric in _SHOWN:
-            for run in same.to_dict("records"):
-                if run[metric] > 0:
-                    rows.append(
-                        {
-                            "metric": metric,
-                            "deviation": run[metric] / condition[metric] - 1,
-                            "what": "repeats of one condition",
-                            "runs": (run["run_id"],),
-                        }
-                    )
-    for pair in pairs(every, _SHOWN).to_dict("records"):
-        rows.append(
-            {
-                "metric": pair["metric"],
-                "deviation": pair["deviation"],
-                "what": "two clients on one condition",
-                "runs": (pair["run_a"], pair["run_b"]),
-            }
-        )
+            rows += [
+                {
+                    "metric": metric,
+                    "deviation": run[metric] / condition[metric] - 1,
+                    "what": "repeats of one condition",
+                    "runs": (run["run_id"],),
+                }
+                for run in same.to_dict("records")
+                if run[metric] > 0
+            ]
+    rows += [
+        {
+            "metric": pair["metric"],
+            "deviation": pair["deviation"],
+            "what": "two clients on one condition",
+            "runs": (pair["run_a"], pair["run_b"]),
+        }
+        for pair in pairs(every, _SHOWN).to_dict("records")
+    ]
     return pd.DataFrame(rows, columns=["metric", "deviation", "what", "runs"])
 
 
@@ -174,8 +174,11 @@ def on_off(campaign: Campaign) -> Figure:
         source=common.records_of(campaign, len(runs)),
         runs=runs,
         notes=(
-            "The dumps hold no prompt text, so how much of the prompts is a shared prefix is not "
-            "known here. Reuse can only help where prompts share one.",
+            (
+                "The dumps hold no prompt text, so how much of the prompts is a shared "
+                "prefix is not "
+                "known here. Reuse can only help where prompts share one."
+            ),
         ),
     )
 

@@ -36,10 +36,9 @@ def _watched(campaign: Campaign) -> pd.DataFrame:
     keys = ["configuration", "devices", *_ON]
     if both.empty:
         return both
-    out = both.groupby(keys, sort=True, as_index=False).agg(
+    return both.groupby(keys, sort=True, as_index=False).agg(
         {**dict.fromkeys(values, "mean"), _RATE: "first", "n_ok": "first", "run_id": tuple}
     )
-    return out
 
 
 def _pair(campaign: Campaign) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
@@ -127,8 +126,10 @@ def same_traffic(campaign: Campaign) -> Figure:
         source=f"{common.records_of(campaign, len(runs))} and counters of {one['links']:.0f} links",
         runs=runs,
         notes=(
-            "Link use is the mean over the uplinks and both directions of what each usually "
-            "carries. Bytes per token: gross, the busier direction, all uplinks.",
+            (
+                "Link use is the mean over the uplinks and both directions of what each usually "
+                "carries. Bytes per token: gross, the busier direction, all uplinks."
+            ),
         ),
     )
 
@@ -148,7 +149,7 @@ def _title(ratio: pd.Series, labels: list[str]) -> str:
 
 
 def headroom(campaign: Campaign) -> Statement:
-    """How much of the links the campaign's runs used, beside what they differed by, as a verdict."""
+    """How full the links were, beside what the runs differed by, as a verdict."""
     name = "link-headroom"
     links = per_run(campaign)
     known = links.dropna(subset=["peak_util"])

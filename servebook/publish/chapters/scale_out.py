@@ -1,8 +1,9 @@
-"""Chapter 08, more nodes: a computation from the measured use of the links, with its assumptions."""
+"""Chapter 08, more nodes: computed from the measured use of the links, with its assumptions."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +22,22 @@ _ID = "scale-out"
 _TITLE = "More nodes: nothing to compute from"
 _CURVE = tuple(float(2**k) for k in range(5))
 _BREAKS = (
-    "Messages get smaller: one batch over more GPUs gives each fewer tokens per step, and the cost "
-    "of carrying a byte goes up while the bytes stay.",
-    "Incast: with M nodes each destination receives from M − 1 sides at once; the average stays "
-    "low while buffers fill.",
+    (
+        "Messages get smaller: one batch over more GPUs gives each fewer tokens per step, "
+        "and the cost "
+        "of carrying a byte goes up while the bytes stay."
+    ),
+    (
+        "Incast: with M nodes each destination receives from M − 1 sides at once; the "
+        "average stays "
+        "low while buffers fill."
+    ),
     "Popular experts: the port in front of one carries more than the mean.",
-    "The slowest link: an exchange of all with all ends with its last message, so a step pays for "
-    "the tail, not for the mean.",
+    (
+        "The slowest link: an exchange of all with all ends with its last message, so a "
+        "step pays for "
+        "the tail, not for the mean."
+    ),
     "Topology: beyond one switch the spines' oversubscription is the real ceiling.",
 )
 _ASSUMED = (
@@ -74,7 +84,7 @@ def _measured(campaign: Campaign) -> pd.DataFrame | str:
             }
         )
     order = {c.name: i for i, c in enumerate(campaign.manifest.configurations)}
-    found = pd.DataFrame(rows)
+    found: pd.DataFrame = pd.DataFrame(rows)
     return found.assign(_o=found["configuration"].map(order)).sort_values("_o", kind="stable").drop(
         columns="_o"
     ).reset_index(drop=True)  # fmt: skip
@@ -95,7 +105,9 @@ def more_nodes(campaign: Campaign) -> Figure:
     # The configuration with the highest use carries the curves; the table has all.
     top = common.top(same, same["usual"])
     look = looks[top["configuration"]]
-    points, ends, table = [], [], []
+    points: list[dict[str, Any]] = []
+    ends: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     for kind, colour, ink in (
         ("usual", look.colour, look.text),
         ("peak", theme.INK, theme.INK),
@@ -181,9 +193,11 @@ def assumptions(campaign: Campaign) -> Section:
         paragraphs=(
             f"The computation assumes that {words.listed(_ASSUMED)}.",
             "Before the mean bandwidth is used up, other things give way: " + " ".join(_BREAKS),
-            f"None of these shows in the counters of {watched}: they average over {window} and "
-            f"were read on {_nodes(found['nodes'].iloc[0])}. Runs on four nodes or "
-            "more, with queue depths, pauses and marks of the ports, would show them.",
+            (
+                f"None of these shows in the counters of {watched}: they average over {window} and "
+                f"were read on {_nodes(found['nodes'].iloc[0])}. Runs on four nodes or "
+                "more, with queue depths, pauses and marks of the ports, would show them."
+            ),
         ),
     )
 

@@ -36,8 +36,8 @@ def _rows(campaign: Campaign) -> pd.DataFrame:
     top = prefill.groupby("configuration")[_CEILING].max()
     rows["ceiling"] = rows["configuration"].map(top).astype(float)
     parts = [
-        sums(part, None if pd.isna(c) else float(c))
-        for c, part in rows.groupby("ceiling", dropna=False, sort=True)
+        sums(part, None if pd.isna(part["ceiling"].iloc[0]) else float(part["ceiling"].iloc[0]))
+        for _, part in rows.groupby("ceiling", dropna=False, sort=True)
     ]
     rows = rows.join(pd.concat(parts))
     # Median gap in the mix against decode alone, at the same concurrency (and client if it can).
@@ -56,7 +56,10 @@ def _rows(campaign: Campaign) -> pd.DataFrame:
     rows["decode_runs"] = pd.Series(runs, index=rows.index, dtype=object)
     return rows.assign(
         ratio=rows["itl_p99_ms"] / rows["itl_p50_ms"],
-        slowest_ms=slowest_mean_ms(rows["tpot_mean_ms"], rows["itl_p99_ms"]),
+        slowest_ms=[
+            slowest_mean_ms(m, q)
+            for m, q in zip(rows["tpot_mean_ms"], rows["itl_p99_ms"], strict=True)
+        ],
         row_label=[f"{r['name']} · {r['concurrency']} in flight" for r in rows.to_dict("records")],
     )
 
@@ -115,12 +118,13 @@ def arithmetic(campaign: Campaign) -> Figure:
         top = common.top(sized, sized["share_of_decode"])
         size = (
             f"Model: at {words.number(top['ceiling'])} tokens/s one prompt takes "
-            f"{words.duration(top['one_prefill_s'])}; a gap of {words.milliseconds(top['itl_p99_ms'])} "
-            f"holds about {words.number(round(top['stall_tokens'], -3) or top['stall_tokens'])} "
+            f"{words.duration(top['one_prefill_s'])}; a gap of "
+            f"{words.milliseconds(top['itl_p99_ms'])} holds about "
+            f"{words.number(round(top['stall_tokens'], -3) or top['stall_tokens'])} "
             f"prompt tokens, {words.number(top['stall_prompts'], 2)} prompts "
             f"({top['row_label']})."
         )
-    chunked = [not _chunked(campaign, c) for c in rows["configuration"]]
+    whole = pd.Series([not _chunked(campaign, c) for c in rows["configuration"]], rows.index)
     table = pd.DataFrame(
         {
             "Configuration": rows["name"],
@@ -132,10 +136,10 @@ def arithmetic(campaign: Campaign) -> Figure:
             "Waiting, of the decode time (%)": 100 * rows["share_of_decode"],
             "Waiting, of the response (%)": 100 * rows["share_of_response"],
             "Prefill ceiling (tokens/s)": rows["ceiling"],
-            "One prefill (s)": rows["one_prefill_s"].where(chunked),
+            "One prefill (s)": rows["one_prefill_s"].where(whole),
             "p99 less median (s)": rows["stall_s"],
-            "Prompt tokens in it": rows["stall_tokens"].where(chunked),
-            "Prompts in it": rows["stall_prompts"].where(chunked),
+            "Prompt tokens in it": rows["stall_tokens"].where(whole),
+            "Prompts in it": rows["stall_prompts"].where(whole),
             "Requests": rows["n_ok"],
         }
     )
@@ -154,17 +158,22 @@ def arithmetic(campaign: Campaign) -> Figure:
         source=f"{common.records_of(campaign, len(runs))}; model: prefill at the ceiling",
         runs=runs,
         notes=(
-            "Waiting: mean TPOT less median ITL, over mean TPOT (the published estimate). Of the "
-            "response: the same time over the mean of whole requests, TTFT included.",
-            "Model: a stalled engine prefills at its highest measured prefill rate and decodes "
-            "nothing. Not applied to chunked prefill.",
+            (
+                "Waiting: mean TPOT less median ITL, over mean TPOT (the published "
+                "estimate). Of the "
+                "response: the same time over the mean of whole requests, TTFT included."
+            ),
+            (
+                "Model: a stalled engine prefills at its highest measured prefill rate and decodes "
+                "nothing. Not applied to chunked prefill."
+            ),
             *lost,
         ),
     )
 
 
 def stop_statement(campaign: Campaign) -> Statement:
-    """Whether the engine stops or slows in the mix: median gap against decode alone, as a verdict."""
+    """Whether the engine stops or slows: median gap against decode alone, as a verdict."""
     name = "stall-stop"
     rows = _rows(campaign)
     if rows.empty:
@@ -284,8 +293,11 @@ def hidden_tail(campaign: Campaign) -> Figure:
         source=f"{common.source(campaign, rows)}; arithmetic on mean and p99",
         runs=common.runs_of(rows),
         notes=(
-            "Mean TPOT stands for the mean gap: it is the mean over requests, each over its gaps. "
-            "Where lengths are equal the two are the same.",
+            (
+                "Mean TPOT stands for the mean gap: it is the mean over requests, each over "
+                "its gaps. "
+                "Where lengths are equal the two are the same."
+            ),
             *lost,
         ),
     )
@@ -299,7 +311,7 @@ def tail_range(campaign: Campaign) -> Statement:
         return common.absent_statement(campaign, name, _MIXED)
     keys = ["client", "isl", "osl", "concurrency"]
     many = rows.groupby(keys)["configuration"].transform("nunique")
-    one = rows["configuration"].nunique() == 1
+    one = not common.several(rows["configuration"])
     if one:
         # The client that ran most workloads: its mixed runs stand beside its own isolated ones.
         every = plain(campaign)

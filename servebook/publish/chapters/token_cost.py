@@ -50,10 +50,11 @@ def _decode(campaign: Campaign) -> pd.DataFrame | str:
     line = rows[(rows["series"] == series) & (rows["devices"] == devices)]
     line = line.sort_values("concurrency", kind="stable", ignore_index=True)
     cost = line["floor_util"] / line[_RATE]
-    return line.assign(
+    out: pd.DataFrame = line.assign(
         cost=cost / cost.iloc[0],
         steps_s=1e3 / line["tpot_mean_ms"],
     )
+    return out
 
 
 def relative_cost(campaign: Campaign) -> Figure:
@@ -103,8 +104,8 @@ def relative_cost(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"{condition_words(line)} {common.label(campaign, first['configuration'])}. Lowest "
-            "reading of a run over its tokens/s, gross; lowest concurrency = 1. Bars: least-squares "
-            "line use = floor + slope × tokens/s."
+            "reading of a run over its tokens/s, gross; lowest concurrency = 1. Bars: "
+            "least-squares line, use = floor + slope × tokens/s."
         ),
         chart=stacked(
             pd.DataFrame(segments),
@@ -138,8 +139,8 @@ def relative_cost(campaign: Campaign) -> Figure:
             f"{words.capital(words.count(len(line), 'point', spelled=True))}; the line misses them "
             f"by at most {words.percent(worst)}. "
             + ("Two points always lie on a line." if len(line) == 2 else "No interval is given."),
-            f"Steps per second vary by {words.factor(steps)} only, so whether the floor is paid per "
-            f"engine step or per second cannot be told. {_TELLS}"
+            f"Steps per second vary by {words.factor(steps)} only, so whether the floor is paid "
+            f"per engine step or per second cannot be told. {_TELLS}"
             if steps < _VARIES
             else f"Steps per second vary by {words.factor(steps)}. {_TELLS}",
         ),

@@ -26,7 +26,8 @@ def per_run(campaign: Campaign) -> pd.DataFrame:
     first two, the highest of the third; NaN without a speed), peak_window_s, usual_bps, sum_bps
     (of a node's links, mean over nodes and directions; of all links where no node is stated),
     links, bytes_per_token (the busier direction, gross, summed over the links), speed_bps, noted
-    (bool: a speed that the manifest remarks on), devices (that were read, as text). Uplinks where there are any, else all links.
+    (bool: a speed that the manifest remarks on), devices (that were read, as text). Uplinks where
+    there are any, else all links.
     """
     fabric = measured(campaign)
     columns = [

@@ -124,7 +124,8 @@ def grid(
 def _beside(points: pd.DataFrame, inside: tuple[float, float], height: int, n: int) -> Any:
     """Labels left of the points in the left half, right of the others, moved apart."""
     parts = []
-    for column, part in points.groupby("column", sort=True):
+    for column in sorted(set(points["column"])):
+        part = points[points["column"] == column]
         y = label_positions(list(part["value"]), list(part["label"]), inside, height - 70)
         parts.append(part.assign(label_y=y, side="left" if column * 2 < n - 1 else "right"))
     return pd.concat(parts)

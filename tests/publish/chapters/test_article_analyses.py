@@ -1,4 +1,4 @@
-"""Chapters 07 and 08: for any campaign, for crossed cells that were planted, for the shipped ones."""
+"""Chapters 07 and 08: for any campaign, for planted crossed cells, for the shipped campaigns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from small import LOOPBACK, campaign, loopback
 
 from servebook.publish.chapters import (
     decomposition,
+    decomposition_alone,
     decomposition_split,
     limit,
     matched,
@@ -33,7 +34,7 @@ FUNCTIONS: Mapping[str, Callable[[Campaign], Output]] = {
     },
     "cells-per-gpu": functools.partial(decomposition.grid_of, workload="prefill", per_gpu=True),
     "cells-verdict": decomposition.grid_statement,
-    "alone": decomposition.alone,
+    "alone": decomposition_alone.alone,
     "split": decomposition_split.bounds,
     "split-verdict": decomposition_split.bounds_statement,
     "matched": matched.matched,
@@ -145,7 +146,7 @@ def test_planted_factors_come_back_from_the_crossed_cells() -> None:
     found = decomposition_split.bounds(planted("1n-fp4", "2n-fp4", "2n-fp8"))
     assert "nodes 3 times" in found.title
     assert "precision 1.5 times" in found.title
-    alone = decomposition.alone(planted("1n-fp4", "2n-fp4", "2n-fp8")).table
+    alone = decomposition_alone.alone(planted("1n-fp4", "2n-fp4", "2n-fp8")).table
     assert alone is not None
     prefill = alone[alone["Workload"] == "prefill"]
     assert dict(zip(prefill["Factor"], prefill["First over second"], strict=True)) == pytest.approx(

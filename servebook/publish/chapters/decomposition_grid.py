@@ -1,0 +1,128 @@
+"""What the cells of chapter 07 share: the grid of one condition, its mark, the cells not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from servebook.explain.decompose import fullest
+from servebook.explain.factors import Bundle, Cell, bundles, cells, level
+from servebook.explain.memory import Fit, crossed
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.chapters.reuse import plain
+from servebook.read.campaign import Campaign
+from servebook.read.manifest import Configuration
+
+__all__ = ["METRIC", "Grid", "grid", "mark", "mark_words", "memory", "missing_cells"]
+
+METRIC = {
+    "prefill": "input_throughput_tok_s",
+    "decode": "output_throughput_tok_s",
+    "mixed": "output_throughput_tok_s",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The fullest condition of a workload and how its configurations differ."""
+
+    rows: pd.DataFrame
+    settings: tuple[Configuration, ...]
+    columns: Bundle
+    lines: tuple[Bundle, ...]
+    cells: tuple[Cell, ...]
+
+
+def grid(campaign: Campaign, workload: str) -> Grid | str:
+    """The grid, or in words why there is none."""
+    metric = METRIC[workload]
+    every = plain(campaign)
+    rows = fullest(every, workload, metric)
+    if rows.empty:
+        return common.absent(campaign, "", "", workload).missing
+    names = list(rows["configuration"])
+    settings = tuple(c for c in campaign.manifest.configurations if c.name in names)
+    if len(settings) < 2:
+        return (
+            f"No {workload} condition (client, lengths, concurrency) of this campaign was run on "
+            "two configurations, so there is no factor between any. The same client at the same "
+            "lengths and concurrency on a second configuration would give one."
+        )
+    found = bundles(settings)
+    if not found:
+        return (
+            f"{words.listed(c.label for c in settings)} differ in no setting that the manifest "
+            "states, so a factor between them has no name."
+        )
+    # The deployment (what most factors change together) makes the columns.
+    first = max(found, key=lambda b: (len(b.factors), -found.index(b)))
+    lines = tuple(b for b in found if b is not first)
+    return Grid(rows, settings, first, lines, cells(settings))
+
+
+def _mixed_up(made: Grid) -> list[str]:
+    """What changes along the columns, as settings: nodes bring their GPUs."""
+    names = list(made.columns.factors)
+    if "nodes" in names and len({c.gpus for c in made.settings}) > 1:
+        names.insert(names.index("nodes") + 1, "GPUs")
+    return names
+
+
+def mark(made: Grid) -> str:
+    """The comparability mark of a step along the columns."""
+    names = _mixed_up(made)
+    return "SINGLE VARIABLE" if len(made.columns.factors) == 1 else f"{len(names)} SETTINGS"
+
+
+def mark_words(made: Grid) -> str:
+    """The mark as a sentence that names the settings."""
+    names = words.listed(_mixed_up(made))
+    if len(made.columns.factors) == 1:
+        return f"{mark(made)} along the columns: {names}."
+    return f"{mark(made)} change together along the columns: {names}."
+
+
+def memory(campaign: Campaign, levels: Mapping[str, str]) -> Fit | None:
+    """The weights of such a cell against its memory; None where the manifest does not tell."""
+    settings = campaign.manifest.configurations
+    for one in crossed(settings, campaign.manifest.model.parameters):
+        nodes = [level(c, "nodes") for c in settings if c.nodes == one.nodes and c.gpus == one.gpus]
+        precision = levels.get("precision") or level(settings[0], "precision")
+        if one.precision == precision and levels.get("nodes", "") in (*nodes, ""):
+            return one
+    return None
+
+
+def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
+    """The cells that would part bundled factors: what to run, and what to write into the "
+    "manifest.
+    """
+    made = grid(campaign, workload)
+    if isinstance(made, str):
+        return ()
+    at = made.rows.iloc[0]
+    empty = [c for c in made.cells if not c.configurations]
+    grouped: dict[str, list[str]] = {}
+    for cell in empty:
+        room = memory(campaign, cell.levels)
+        why = ""
+        if room is not None and room.fits is not None:
+            why = (
+                f": {words.number(room.weights_per_gpu_gb)} GB of weights a GPU, which fits"
+                if room.fits
+                else f": cannot be run, the weights are {words.number(room.shortfall_gb)} GB "
+                "too large"
+            )
+        grouped.setdefault(why, []).append(" · ".join(cell.levels.values()))
+    told = [f"Not run: {words.listed(cells, most=4)}{why}." for why, cells in grouped.items()]
+    if any("cannot be run" not in why for why in grouped):
+        told.append(
+            f"To fill a cell: serve it, run {at['client']} again with "
+            f"{words.lengths(at['isl'], at['osl'])} tokens and --concurrency {at['concurrency']}, "
+            "and add to campaign.yaml the configuration and a line `- {match: raw/..., "
+            f"configuration: ..., workload: {at['workload']}}}` under `runs:`."
+        )
+    return tuple(told)
