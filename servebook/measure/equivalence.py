@@ -53,14 +53,13 @@ def equivalence(
     if not found.known:
         nan = float("nan")
         return Equivalence(found, margin, nan, nan, "not testable")
-    a, b = np.log(np.asarray(first)), np.log(np.asarray(second))
-    bound = float(np.log1p(margin))
+    apart, bound = float(np.log(found.value)), float(np.log1p(margin))
     p_value = max(
-        float(stats.ttest_ind(a, b + shift, equal_var=False, alternative=side).pvalue)
-        for shift, side in ((-bound, "greater"), (bound, "less"))
+        float(stats.t.sf((apart + bound) / found.error, found.df)),
+        float(stats.t.cdf((apart - bound) / found.error, found.df)),
     )
-    narrow = ratio(first, second, 1 - 2 * ALPHA)
-    largest = max(1 / narrow.low, narrow.high) - 1
+    reach = abs(apart) + float(stats.t.ppf(1 - ALPHA, found.df)) * found.error
+    largest = float(np.expm1(reach))
     same = p_value < ALPHA
     finding = (
         "different, yet within the margin"

@@ -43,7 +43,7 @@ LEAST_BEND = 0.1
 #: Knees agree when the highest is at most this many times the lowest: one doubling of the load.
 AGREE_WITHIN = 2.0
 METHODS = ("share of plateau", "curvature", "Little's law")
-_MOST_CHOICES = 2000
+_MOST_CHOICES = 250
 
 Floats = npt.NDArray[np.float64]
 
@@ -96,7 +96,7 @@ def over_repeats(
 ) -> list[Knees]:
     """The knees of every curve that one run per concurrency makes: how far repeats move them.
 
-    Each inner sequence holds the runs of one concurrency (the same order in both). Above 2,000
+    Each inner sequence holds the runs of one concurrency (the same order in both). Above 250
     curves every k-th of them; a single curve where nothing was repeated.
     """
     sizes = [len(runs) for runs in throughputs]
