@@ -19,14 +19,15 @@ from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.errorkind import error_kind
 from servebook.read.files import loads
 from servebook.read.records import Requests
-from servebook.read.values import number, text
+from servebook.read.values import gaps, number, text, whole
 
 __all__ = ["BadRecordError", "Parsed", "parse", "request"]
 
-#: Between these bounds a number is an epoch time in ns (years 2001 to 2262).
-_EPOCH_NS = range(10**18, 2**63)
+#: Between these bounds a number is an epoch time in ns (years 2001 to 2099).
+_EPOCH_NS = range(10**18, 4_102_444_800 * 10**9)
 _TTFT = ("time_to_first_token", "ttft")  # the second is the tag of 0.2
 _MAX_TOKENS = 10**9
+_MAX_SESSIONS = 10**8
 
 
 class BadRecordError(ValueError):
@@ -57,7 +58,7 @@ def parse(
     """
     found = Parsed()
     seen: dict[str, int] = {}
-    phases: set[Any] = set()
+    phases: set[str] = set()
     for at, line in _until_damage(lines, found):
         if not line.strip():
             continue
@@ -78,9 +79,10 @@ def parse(
             continue
         metadata = record["metadata"]
         if row["phase"] == "profiling":
-            phases.add(metadata.get("phase_index"))
-            if isinstance(metadata.get("session_num"), int):
-                found.sessions.add(metadata["session_num"])
+            phases.add(str(metadata.get("phase_index")))
+            session = whole(metadata.get("session_num"))
+            if session is not None and session < _MAX_SESSIONS:
+                found.sessions.add(session)
             usage = _metric(record.get("metrics") or {}, "usage_completion_tokens")
             if row["status"] == "ok" and usage is not None:
                 found.usage_tokens += round(usage)
@@ -205,12 +207,11 @@ def _gaps(metric: Any) -> npt.NDArray[np.int64] | None:
             "expected 'inter_chunk_latency' as a list with a unit of time, found none"
         )
     try:
-        gaps = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise BadRecordError("expected numbers in 'inter_chunk_latency', found others") from None
-    if gaps.ndim != 1 or not np.isfinite(gaps).all() or gaps.min() < 0 or gaps.max() > 1e12:
-        raise BadRecordError("expected gaps of zero or more in 'inter_chunk_latency', found others")
-    return np.rint(gaps * factor).astype(np.int64)
+        return gaps(value, factor)
+    except ValueError as error:
+        raise BadRecordError(
+            f"expected gaps of zero or more in 'inter_chunk_latency', found {error}"
+        ) from None
 
 
 def _metric(metrics: Mapping[str, Any], name: str) -> float | None:

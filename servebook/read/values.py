@@ -6,10 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["boolean", "model_name", "number", "object_of", "objects_in", "text", "whole"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["boolean", "gaps", "model_name", "number", "object_of", "objects_in", "text", "whole"]
 
 #: Whole numbers up to here are exact in a float too; no count or length comes near.
 _MAX_WHOLE = 2**53
+#: Three years: no request takes longer, and sums stay far inside 64 bits.
+_MAX_NS = 10**17
 
 
 def number(value: Any) -> float | None:
@@ -17,9 +22,11 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        return value if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
     except OverflowError:
         return None
+    return value if abs(value) < 2**63 else float(value)  # a column holds 64 bits
 
 
 def whole(value: Any) -> int | None:
@@ -28,6 +35,23 @@ def whole(value: Any) -> int | None:
     if found is None or not 0 <= found <= _MAX_WHOLE or found != int(found):
         return None
     return int(found)
+
+
+def gaps(values: list[Any], ns_per_unit: float) -> npt.NDArray[np.int64]:
+    """Gaps between chunks in whole ns; raises ValueError, in words, for a list of anything else."""
+    try:
+        found = np.asarray(values)
+    except (ValueError, OverflowError):  # lists of different lengths; a number beyond 64 bits
+        raise ValueError("others") from None
+    if found.ndim != 1 or found.dtype.kind not in "iuf":
+        raise ValueError("others")
+    with np.errstate(over="ignore"):  # infinite is caught below
+        found = found.astype(np.float64) * ns_per_unit
+    if not np.isfinite(found).all() or found.min() < 0:
+        raise ValueError("others")
+    if found.sum() >= _MAX_NS:
+        raise ValueError("a sum of years")
+    return np.rint(found).astype(np.int64)
 
 
 def boolean(value: Any) -> bool | None:

@@ -35,8 +35,10 @@ from servebook.tables import Tables, table
 __all__ = ["FORMAT", "find", "read"]
 
 _KEYS = (b'"num_prompts"', b'"completed"', b'"total_input_tokens"')
-#: Keys of clients that forked this one or look like it.
-_OTHERS = re.compile(rb'"(?:dataset_name|random_range_ratio|server_info|\w+_intvty\w*)"\s*:')
+#: Keys of clients that forked this one or look like it. One of them alone can be metadata that
+#: somebody gave this client.
+_FORK = re.compile(rb'"\w+_intvty\w*"\s*:')
+_SGLANG = (b'"server_info"', b'"dataset_name"')
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -53,7 +55,8 @@ def _is_result(head: bytes) -> bool:
     return (
         head.lstrip()[:1] == b"{"
         and all(key in head for key in _KEYS)
-        and not _OTHERS.search(head[:8192])
+        and not _FORK.search(head[:8192])
+        and not all(key in head[:8192] for key in _SGLANG)
     )
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Requests
-from servebook.read.values import number, whole
+from servebook.read.values import gaps, number, whole
 
 __all__ = ["LISTS", "add_requests"]
 
@@ -35,7 +35,8 @@ def add_requests(
 
     With ``start_times`` times are ns since the run's first start; without, ns since the
     request's own start. The end is the first token plus the gaps, or the latency where there
-    are no gaps. Raises ValueError where the lists do not belong together.
+    are no gaps; it is unknown where the dump has neither. Raises ValueError where the lists do not
+    belong together.
     """
     lists = {n: v for n in (*LISTS, *_OPTIONAL) if isinstance(v := result.get(n), list)}
     lengths = {name: len(values) for name, values in lists.items()}
@@ -46,7 +47,7 @@ def add_requests(
     for index in range(next(iter(lengths.values()))):
         slot = {name: values[index] for name, values in lists.items()}
         try:
-            row, gap_ns = _slot(slot, None if starts is None else starts[index])
+            row, gap_ns = _slot(slot, 0 if starts is None else starts[index])
         except ValueError as bad:
             aside.append((line, f"request {index}", str(bad)))
             continue
@@ -58,11 +59,14 @@ def _starts(values: list[Any] | None) -> list[int | None] | None:
     """Starts in ns since the first; None where the list holds no usable time."""
     if values is None:
         return None
-    seconds = [s if (s := number(v)) is not None and 0 <= s < 1e12 else None for v in values]
+    # Clocks do not stand at 0.0; the client writes that where it took no time.
+    seconds = [s if (s := number(v)) is not None and 0 < s < 1e12 else None for v in values]
     known = [v for v in seconds if v is not None]
     if not known:
         return None
-    first = min(known)
+    usual = float(np.median(known))
+    seconds = [v if v is not None and abs(v - usual) < _MAX_SECONDS else None for v in seconds]
+    first = min((v for v in seconds if v is not None), default=usual)
     return [None if v is None else round((v - first) * 1e9) for v in seconds]
 
 
@@ -82,20 +86,19 @@ def _slot(
         status, kind = "failed", "stream_error"
     else:
         status, kind = "ok", ""
-    begin = 0 if start is None else start
-    first = begin + ttft if ttft else None
-    end: int | None = None
-    if first is not None:
-        # A reply in one chunk has its latency and no gaps.
-        end = begin + latency if gap_ns is None and latency else first + _total(gap_ns)
-    elif latency:
-        end = begin + latency
+    if start is None and status == "ok":
+        raise ValueError("expected seconds above zero in 'start_times', found another value")
+    spent: int | None = None
+    if gap_ns is None and latency:
+        spent = latency  # a reply in one chunk has its latency and no gaps
+    elif ttft and ("itls" in slot or osl == 1):
+        spent = ttft + _total(gap_ns)
     row: dict[str, Any] = {
         "status": status,
         "error_kind": kind or None,
-        "start_ns": begin,
-        "first_token_ns": first,
-        "end_ns": end,
+        "start_ns": start,
+        "first_token_ns": None if start is None or not ttft else start + ttft,
+        "end_ns": None if start is None or spent is None else start + spent,
         "isl": _tokens(slot.get("input_lens"), "input_lens"),
         "osl": osl if status == "ok" else None,
         "flags": [],
@@ -129,12 +132,9 @@ def _tokens(value: Any, name: str) -> int | None:
 def _gaps(value: Any) -> npt.NDArray[np.int64] | None:
     if value is None or value == []:
         return None
+    if not isinstance(value, list):
+        raise ValueError("expected a list of seconds in 'itls', found another value")
     try:
-        gaps = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("expected a list of seconds in 'itls', found another value") from None
-    if gaps.ndim != 1 or not np.isfinite(gaps).all() or gaps.min() < 0:
-        raise ValueError("expected gaps of zero or more in 'itls', found others")
-    if gaps.max() > _MAX_SECONDS:
-        raise ValueError("expected gaps in seconds in 'itls', found longer ones")
-    return np.rint(gaps * 1e9).astype(np.int64)
+        return gaps(value, 1e9)
+    except ValueError as error:
+        raise ValueError(f"expected gaps of zero or more in 'itls', found {error}") from None
