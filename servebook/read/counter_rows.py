@@ -6,6 +6,7 @@ manifest's ``device`` and ``interface`` options, and counts what it does not use
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -18,10 +19,15 @@ from servebook.errors import DumpError
 from servebook.read.source import Source, relative
 from servebook.tables import Tables, table
 
-__all__ = ["Rows", "number", "whole"]
+__all__ = ["YEAR_2001", "YEAR_2100", "Rows", "number", "whole"]
 
 _NUMBER = re.compile(r"\+?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
-_ADDRESS = re.compile(r"[\d.]+(:\d+)?|[\da-fA-F:\[\]]*:[\da-fA-F:\[\]]*|.*://.*|.*:\d+")
+_ADDRESS = re.compile(
+    r"[\d.]+(:\d+)?|[\da-fA-F:\[\]]*:[\da-fA-F:\[\]]*|.*://.*|.*:\d+"
+    r"|(?:[\w-]+\.)+[A-Za-z]{2,}\.?"  # a host name with its domain
+)
+#: Epoch ns between which a number is taken for a time; what is labelled as one may be older.
+YEAR_2001, YEAR_2100 = 978307200 * 10**9, 4102444800 * 10**9
 _Point = tuple[int, int, int | float, int | None, int]  # series, ts_ns, value, line, stamp
 _SERIES = ("device", "interface", "metric", "scope", "index", "direction")
 _MEANING = ("kind", "bits", "window_s", "smoothing")
@@ -62,7 +68,14 @@ def number(text: str) -> float:
         raise ValueError("the value is NaN or infinite")
     if not _NUMBER.fullmatch(text.removeprefix("-")):
         raise ValueError("the value is not a number")
-    return float(text)
+    if not math.isfinite(value := float(text)):
+        raise ValueError("the value is out of range")
+    return value
+
+
+def _storable(text: str) -> str:
+    """``text`` as UTF-8; JSON can hold halves of characters, which no table can."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class Rows:
@@ -99,6 +112,8 @@ class Rows:
     ) -> int:
         """The number of a series, for ``add``; the same words give the same number."""
         width = bits if kind == "counter" else None
+        device = _storable(device)
+        interface = None if interface is None else _storable(interface)
         key = (device, interface, metric, scope, index, direction, kind, width, window_s, smoothing)
         return self._series.setdefault(key, len(self._series))
 
@@ -109,8 +124,12 @@ class Rows:
     def add(
         self, series: int, ts_ns: int, value: int | float, stamp: int, line: int | None = None
     ) -> None:
-        """One reading."""
-        self._points.append((series, ts_ns, value, line, stamp))
+        """One reading; set aside where its time cannot be one."""
+        if 0 < ts_ns < YEAR_2100:
+            self._points.append((series, ts_ns, value, line, stamp))
+        else:
+            path = self.source.root / list(self._stamps)[stamp][0]
+            self.aside("reading", "a time outside of the years 1970 to 2099", line, path)
 
     def aside(
         self, record: str, reason: str, line: int | None = None, path: Path | None = None
@@ -132,10 +151,19 @@ class Rows:
         self._torn[self.where(path)] = line
 
     def alias(self, device: str) -> str:
-        """The device's name, or "device N" for an address or URL, which may not enter a table."""
+        """The device's name, or "device N" where that is an address, URL or full host name."""
         if not _ADDRESS.fullmatch(device):
             return device
         return self._aliases.setdefault(device, f"device {len(self._aliases) + 1}")
+
+    def unusable(self, none: str) -> str:
+        """``none``, and why: the first record that was set aside, where there is one."""
+        grouped = [(line, reason) for (_, _, reason), (line, _) in self._grouped.items()]
+        asides = [(row["line"], row["reason"]) for row in self._aside] + grouped
+        if not asides:
+            return none
+        line, reason = asides[0]
+        return f"{none} (line {line}: {reason})" if line is not None else f"{none} ({reason})"
 
     def __len__(self) -> int:
         return len(self._points)

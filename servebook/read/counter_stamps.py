@@ -16,7 +16,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from servebook.errors import DumpError
-from servebook.read.counter_rows import Rows
+from servebook.read.counter_rows import YEAR_2001, YEAR_2100, Rows
 from servebook.read.files import lines, open_bytes
 from servebook.read.source import File, Source
 
@@ -35,7 +35,6 @@ _EPOCH = re.compile(r"(\d{9,20})(?:\.(\d{1,9})\d*)?", re.ASCII)
 _NAME_EPOCH = re.compile(r"(?<!\d)(\d{10}|\d{13}|\d{16}|\d{19})(?!\d)")
 _NAME_ISO = re.compile(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)T(\d\d)[-:]?(\d\d)[-:]?(\d\d)Z")
 _SEPARATOR = "###"
-_YEAR_2001, _YEAR_2100 = 978307200 * 10**9, 4102444800 * 10**9
 
 
 def epoch_ns(text: str) -> tuple[int, int]:
@@ -50,7 +49,7 @@ def epoch_ns(text: str) -> tuple[int, int]:
     unit = next((10**e for e, n in ((9, 11), (6, 14), (3, 17)) if len(head) <= n), 1)
     parts = int((fraction + "0" * 9)[:9]) * unit // 10**9 if fraction else 0
     ns = int(head) * unit + parts
-    if not _YEAR_2001 <= ns < _YEAR_2100:
+    if not YEAR_2001 <= ns < YEAR_2100:
         raise ValueError("a time outside of the years 2001 to 2099")
     return ns, max(1, unit // 10 ** len(fraction))
 
@@ -129,11 +128,12 @@ def _has_separator(head: bytes) -> bool:
     return head.startswith(b"### ") or b"\n### " in head
 
 
-def blocks(rows: Rows, what: str) -> Iterator[Block]:
+def blocks(rows: Rows, what: str, *, own_times: bool = False) -> Iterator[Block]:
     """The readings of a source, file by file; marks a torn last line in ``rows``.
 
     Lines below a separator without a time are set aside, one row per block. Raises DumpError
-    where a file has neither separators nor a time in its name.
+    where a file has neither separators nor a time in its name; with ``own_times``, where its lines
+    may carry one each, its block has the time 0 instead.
     """
     for path in rows.source.files or (rows.source.main,):
         current: Block | None = None
@@ -146,7 +146,7 @@ def blocks(rows: Rows, what: str) -> Iterator[Block]:
                 current = _open(rows, path, text, last)
             else:
                 if current is None and text.strip():
-                    current = _whole_file(rows, path, what)
+                    current = _whole_file(rows, path, what, own_times)
                 if current is not None:
                     current.lines.append((last, text))
         if not ends_whole(path):
@@ -179,8 +179,10 @@ def _open(rows: Rows, path: Path, text: str, line: int) -> Block:
     return Block(path, 0, -1, line)
 
 
-def _whole_file(rows: Rows, path: Path, what: str) -> Block:
+def _whole_file(rows: Rows, path: Path, what: str, own_times: bool) -> Block:
     named = name_ns(path)
+    if named is None and own_times:
+        return Block(path, 0, rows.stamp("device", None, path), 0)
     if named is None:
         raise no_time(rows.where(path), what)
     return Block(path, named[0], rows.stamp("filename", named[1], path), 0)

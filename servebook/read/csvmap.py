@@ -21,7 +21,7 @@ from typing import cast
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.counter_stamps import ends_whole, epoch_ns, iso_ns
-from servebook.read.files import lines
+from servebook.read.files import lines, printable
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
@@ -101,8 +101,8 @@ def read(source: Source) -> Tables:
         raise DumpError(
             rows.where(),
             "rows with a time and counters",
-            "none that can be read",
-            "correct `columns:` and `unit:` in the manifest",
+            rows.unusable("none that can be read"),
+            "correct the file, or what the manifest's counters entry says of it",
         )
     options = {key: value for key, value in source.options.items() if key != "interface"}
     if "interface" in names:
@@ -128,19 +128,31 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 def _places(rows: Rows, header: Sequence[str], line: int) -> dict[str, int]:
     """Our column name -> place in the file; the manifest's map wins over equal names."""
-    there = {name: place for place, name in enumerate(header)}
-    names = {name.lower(): place for name, place in there.items()}
     mapping = cast("Mapping[str, str]", rows.source.options.get("columns") or {})
+    there = {name: place for place, name in enumerate(header)}
+    names: dict[str, int] = {}
+    for place, column in enumerate(header):
+        name = column.lower()
+        used = _ours(name) and name not in mapping
+        if (used and name in names) or (column in mapping.values() and there[column] != place):
+            raise DumpError(
+                rows.where(),
+                f"one column {printable(column)}",
+                "two, and nobody can tell which counts",
+                "rename or remove one of them",
+                line=line,
+            )
+        names[name] = place
     for ours, theirs in mapping.items():
         if theirs not in there:
             raise DumpError(
                 rows.where(),
                 f"a column {theirs} (for {ours}), as the manifest says",
-                f"columns {', '.join(header)}",
+                f"columns {printable(', '.join(header))[:200]}",
                 "correct `columns:` in the manifest",
                 line=line,
             )
-        if ours not in (*_TIMES, "device", "interface", "speed_bps") and not _VALUE.fullmatch(ours):
+        if not _ours(ours):
             raise DumpError(
                 rows.where(),
                 "one of our column names on the left of `columns:`",
@@ -151,6 +163,11 @@ def _places(rows: Rows, header: Sequence[str], line: int) -> dict[str, int]:
             )
         names[ours] = there[theirs]
     return names
+
+
+def _ours(name: str) -> bool:
+    known = (*_TIMES, "device", "interface", "speed_bps")
+    return name in known or bool(_VALUE.fullmatch(name))
 
 
 def _time(

@@ -45,6 +45,7 @@ _COUNTERS = {
     "out-discards": ("drops", "tx"),
 }
 _DEVICE = "device"
+_WORD = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -79,7 +80,7 @@ def read(source: Source) -> Tables:
         raise DumpError(
             rows.where(),
             "events with interface counters such as .../state/counters/in-octets",
-            "none that can be used",
+            rows.unusable("none that can be used"),
             "subscribe to /interfaces/interface/state/counters and write with --format event",
         )
     return rows.tables()
@@ -99,14 +100,15 @@ def _event(rows: Rows, event: Any, stamp: int, line: int, path: Path) -> None:
         rows.aside_once("events", "no tag names an interface", line, path)
         return
     at = event.get("timestamp")
-    if not isinstance(at, int) or at <= 0:
+    if type(at) is not int or at <= 0:
         rows.aside("event", "no `timestamp` in ns", line, path)
         return
     device = rows.alias(str(tags.get("source", _DEVICE)))
     for leaf, value in event["values"].items():
         name = str(leaf).rsplit("/", 1)[-1].rsplit(":", 1)[-1]
         if name not in _COUNTERS:
-            rows.aside_once(name, "not a counter that Servebook uses", line, path)
+            shown = name if _WORD.fullmatch(name) else "?"
+            rows.aside_once(shown, "not a counter that Servebook uses", line, path)
             continue
         try:
             number = whole(str(value))

@@ -68,7 +68,7 @@ def read(source: Source) -> Tables:
         raise DumpError(
             rows.where(),
             f"{_WHAT} with statistics and times",
-            "no reading that can be used",
+            rows.unusable("no reading that can be used"),
             'write one line per reading: {"ts": EPOCH, "link": OUTPUT OF ip -s -j link}',
         )
     return rows.tables()

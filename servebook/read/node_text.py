@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from servebook.errors import DumpError
 from servebook.read.counter_names import NAMES, Meaning
 from servebook.read.counter_rows import Rows, number, whole
-from servebook.read.counter_stamps import Block, blocks, find_texts
+from servebook.read.counter_stamps import Block, blocks, epoch_ns, find_texts, no_time
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
@@ -28,6 +28,7 @@ __all__ = ["FORMAT", "find", "read"]
 _NAME = "node-text"
 _PAGE = re.compile(rb"\s*(### [^\n]*\n\s*)?(# (HELP|TYPE) [a-zA-Z_:]|node_\w+[{ ])")
 _DEVICE = "host"
+_WHAT = "a page of metrics"
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -43,15 +44,19 @@ def read(source: Source) -> Tables:
     """
     rows = Rows(source)
     known: dict[str, tuple[int, Meaning] | None] = {}
-    for block in blocks(rows, "a page of metrics"):
+    timed = False
+    for block in blocks(rows, _WHAT, own_times=True):
+        timed = timed or block.ts_ns > 0
         for line, text in block.lines:
             if text and text[0] not in "# ":
                 _line(rows, known, block, line, text)
+    if not len(rows) and not timed:
+        raise no_time(rows.where(), _WHAT)
     if not len(rows):
         raise DumpError(
             rows.where(),
             "network counters such as node_network_receive_bytes_total",
-            "a page without them",
+            rows.unusable("a page without them"),
             "save the /metrics page of node_exporter, with its netdev collector on",
         )
     return rows.tables()
@@ -80,7 +85,12 @@ def _line(
         series, meaning = found
         at, stamp = block.ts_ns, block.stamp
         if len(tail) == 2:
-            at, stamp = int(tail[1]) * 10**6, rows.stamp("device", 10**6, block.path)
+            at, step = epoch_ns(tail[1])
+            stamp = rows.stamp("device", step, block.path)
+        elif not at:
+            name = head.partition("{")[0]
+            rows.aside_once(name, "no time, neither its own nor the page's", line, block.path)
+            return
         if meaning.kind == "counter":
             rows.add(series, at, whole(tail[0]), stamp, line)
         else:

@@ -70,7 +70,7 @@ def read(source: Source) -> Tables:
         raise DumpError(
             rows.where(),
             "a line per interface",
-            "none that can be read",
+            rows.unusable("none that can be read"),
             "copy /proc/net/dev again",
         )
     return rows.tables()

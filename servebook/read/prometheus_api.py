@@ -96,10 +96,9 @@ def _read_reply(rows: Rows, path: Path, parsed: _Reply, devices: Iterator[str]) 
     """Adds one reply; returns how many of its series have a name (or the manifest's word)."""
     result, kind, reply = parsed
     for key in ("warnings", "infos"):
-        if reply.get(key):
-            rows.aside(
-                key, f"the server sent {len(reply[key])} {key}: it may be incomplete", None, path
-            )
+        if told := reply.get(key):
+            count = f"{len(told)} {key}" if isinstance(told, list) else key
+            rows.aside(key, f"the server sent {count}: it may be incomplete", None, path)
     if reply.get("isPartial"):
         rows.aside("isPartial", "the server says that this reply is incomplete", None, path)
     points = [_points(rows, entry, kind, path) for entry in result]

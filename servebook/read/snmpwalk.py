@@ -51,7 +51,7 @@ _OIDS = {
     "1.3.6.1.2.1.1.3": "sysUpTime",
 }
 _DEVICE = "agent"
-_TICKS = re.compile(r"\(?(\d+)\)?")
+_TICKS = re.compile(r"\(?(\d{1,20})\)?", re.ASCII)
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -76,7 +76,7 @@ def read(source: Source) -> Tables:
         raise DumpError(
             rows.where(),
             "64-bit octet counters (ifHCInOctets, ifHCOutOctets)",
-            "32-bit counters only" if narrow else "no interface counter",
+            rows.unusable("32-bit counters only" if narrow else "no interface counter"),
             "walk IF-MIB::ifXTable (.1.3.6.1.2.1.31.1.1.1) with SNMP version 2c or 3",
         )
     known = names["ifDescr"] | names["ifName"]
@@ -106,7 +106,7 @@ def _line(rows: Rows, names: dict[str, dict[str, str]], block: Block, line: int,
             names[name][index] = value.strip('"')
         elif name in ("sysUpTime", "sysUpTimeInstance"):
             ticks = _TICKS.match(value)
-            if ticks is None:
+            if ticks is None or value[ticks.end() :][:1].isdigit():
                 raise ValueError("no time ticks")
             series = rows.series(_DEVICE, None, "uptime_s", None, kind="gauge")
             rows.add(series, block.ts_ns, int(ticks[1]) / 100, block.stamp, line)

@@ -79,7 +79,8 @@ def test_what_is_not_used_is_set_aside_with_a_reason(tmp_path: Path) -> None:
 def test_events_without_counters_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "leaf.json"
     path.write_text(json.dumps([event(oper_status="UP")]))
-    with pytest.raises(DumpError, match="none that can be used; subscribe to"):
+    reason = r"none that can be used \(line 1: not a counter that Servebook uses\); subscribe to"
+    with pytest.raises(DumpError, match=reason):
         read(path)
 
 
