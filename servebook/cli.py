@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +69,7 @@ def _inspect(args: argparse.Namespace) -> int:
     from servebook.read.inspect import inspect, render
 
     found = inspect(args.path)
-    print(json.dumps(found, indent=2) if args.json else render(found))
+    _say(json.dumps(found, indent=2) if args.json else render(found))
     return 0 if found["runs"] or found["counters"] else 1
 
 
@@ -74,7 +77,7 @@ def _measure(args: argparse.Namespace) -> int:
     from servebook.measure.report import measure, render
 
     found = measure(args.path)
-    print(json.dumps(found, indent=2) if args.json else render(found))
+    _say(json.dumps(found, indent=2) if args.json else render(found))
     return 0 if found["runs"] else 1
 
 
@@ -82,14 +85,14 @@ def _stalls(args: argparse.Namespace) -> int:
     from servebook.measure.stall_report import stalls
 
     text, n_gaps = stalls(args.path, args.output)
-    print(text)
+    _say(text)
     return 0 if n_gaps else 1
 
 
 def _init(args: argparse.Namespace) -> int:
     from servebook.read.draft import draft
 
-    print(draft(args.directory, force=args.force))
+    _say(draft(args.directory, force=args.force))
     return 0
 
 
@@ -100,14 +103,14 @@ def _ledger(args: argparse.Namespace) -> int:
 
     read_published(args.campaign)  # a wrong row is told before the dumps are read
     entries = ledger(load(args.campaign))
-    print(json.dumps(as_json(entries), indent=2) if args.json else render(entries))
+    _say(json.dumps(as_json(entries), indent=2) if args.json else render(entries))
     return 0 if all(entry.verdict == "ok" for entry in entries) else 1
 
 
 def _reconstruct(args: argparse.Namespace) -> int:
     from servebook.explain.reconstruct.generate import reconstruct
 
-    print(reconstruct(args.campaigns, refit=args.refit))
+    _say(reconstruct(args.campaigns, refit=args.refit))
     return 0
 
 
@@ -117,17 +120,40 @@ def _build(args: argparse.Namespace) -> int:
     return build(args.campaigns, output=args.output, verbose=args.verbose)
 
 
+def _say(text: str, error: bool = False) -> None:
+    """Print ``text`` line by line, without characters that would steer the terminal."""
+    stream = sys.stderr if error else sys.stdout
+    for line in text.split("\n"):
+        print("".join(c if c.isprintable() else "\ufffd" for c in line), file=stream)
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go nowhere: flushing it at exit would fail again."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. User errors print one line on stderr."""
     args = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the locale cannot show is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
         code: int = args.run(args)
+        if sys.stdout is not None:  # a shell can close it
+            sys.stdout.flush()
     except ServebookError as error:
-        print(f"servebook: {error}", file=sys.stderr)
+        _say(f"servebook: {error}", error=True)
         return error.exit_code
     except BrokenPipeError:
+        _drop_output()
         return 141
+    except OSError as error:
+        _drop_output()
+        _say(f"servebook: {error.filename or 'output'}: {error.strerror}", error=True)
+        return 1
     except KeyboardInterrupt:
-        print("servebook: interrupted", file=sys.stderr)
+        _say("servebook: interrupted", error=True)
         return 130
     return code

@@ -12,6 +12,7 @@ from servebook.measure.metrics import COUNTS, METRICS, VALUES
 from servebook.measure.native import compare, native
 from servebook.measure.runs import run_metrics
 from servebook.read.discover import read_tree
+from servebook.read.files import printable
 from servebook.tables import Tables
 
 __all__ = ["measure", "measure_tables", "render"]
@@ -90,7 +91,9 @@ def render(found: dict[str, Any]) -> str:
     if not parts:
         parts.append("No run of a known client was found.")
     if refused:
-        parts.append("\n".join(f"refused {row['path']}: {row['reason']}" for row in refused))
+        parts.append(
+            "\n".join(printable(f"refused {row['path']}: {row['reason']}") for row in refused)
+        )
     return "\n\n".join(parts)
 
 
@@ -101,7 +104,8 @@ def _run(run: dict[str, Any]) -> str:
         for name in ("n_requests", "n_ok", "n_failed", "n_cancelled", "n_lost", "n_gaps")
         if ours[name] is not None
     )
-    lines = [f"{run['run_id']} ({run['client'] or 'unknown client'})", f"  {counts}"]
+    name = printable(run["run_id"])
+    lines = [f"{name} ({run['client'] or 'unknown client'})", f"  {counts}"]
     if run["level"] == "summary":
         lines.append("  a summary without records: nothing to recompute, the client's own values:")
     if run["duration_from"] == "client":

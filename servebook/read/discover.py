@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from servebook.errors import DumpError
+from servebook.read import source as source_module
 from servebook.read.aiperf_layout import stem
 from servebook.read.files import sha256, walk
 from servebook.read.registry import FORMATS
-from servebook.read.source import File, Source, relative
+from servebook.read.source import File, Source, reading_fault, relative
 from servebook.tables import Tables, table
 
 __all__ = ["Discovery", "discover", "read_source", "read_tree"]
@@ -109,6 +110,8 @@ def read_source(source: Source) -> Tables:
         reason = line + error.reason
     except OSError as error:
         reason = f"could not be read to its end: {error.strerror}; copy it again"
+    except source_module.FAULTS as error:
+        reason = reading_fault(error)
     name = relative(source.main, source.root)
     return Tables(refused=table("refused", [{"path": name, "reason": reason}]))
 

@@ -38,7 +38,7 @@ __all__ = [
 
 HEAD_BYTES = 65_536
 #: A longer line is cut there: no dump format writes one, and reading it whole could fill memory.
-MAX_LINE_BYTES = 256 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 
 _GZIP = b"\x1f\x8b"
 _BOMS = (

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from servebook.errors import DumpError
+from servebook.read import source as source_module
 from servebook.read.cache import Cache, default_folder, source_key
 from servebook.read.files import sha256
 from servebook.read.registry import FORMATS
-from servebook.read.source import Source, relative
+from servebook.read.source import Source, reading_fault, relative
 from servebook.tables import Tables
 
 __all__ = ["Part", "read_sources"]
@@ -38,6 +39,8 @@ def read_sources(sources: Sequence[Source], refused: list[tuple[str, str]]) -> l
         except DumpError as error:
             line = "" if error.line is None else f"line {error.line}: "
             refused.append((relative(source.main, source.root), line + error.reason))
+        except source_module.FAULTS as error:
+            refused.append((relative(source.main, source.root), reading_fault(error)))
     return parts
 
 

@@ -14,7 +14,24 @@ from pathlib import Path
 
 from servebook.tables import Tables
 
-__all__ = ["File", "Format", "Source", "relative"]
+__all__ = ["File", "Format", "Source", "reading_fault", "relative"]
+
+
+#: What a reader may raise by a fault of its own. Tests empty it, so that faults come to light.
+FAULTS: tuple[type[Exception], ...] = (Exception,)
+
+
+def reading_fault(error: Exception) -> str:
+    """The refusal of a dump at which a reader itself failed: where in our code, never content."""
+    place = "an unknown place"
+    if trace := error.__traceback__:
+        while trace.tb_next:
+            trace = trace.tb_next
+        place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    return (
+        f"could not be read by a fault of Servebook ({type(error).__name__} in {place}); "
+        "the other dumps are read; please report it"
+    )
 
 
 def relative(path: Path, root: Path) -> str:
