@@ -137,7 +137,10 @@ def _run(
     row["workload"] = workload(*lengths)
     row["workload_from"] = "lengths" if row["workload"] else None
     if row["concurrency"] is None and row["request_rate"] is None:
-        leaf = _LEAF.search(source.main.parent.name)
+        # The nearest folder that names one: trials may lie below it.
+        below = source.main.relative_to(source.root).parent.parts
+        names = (source.main.parent.name, *reversed(below))
+        leaf = next((hit for name in names if (hit := _LEAF.search(name))), None)
         if leaf:
             row["concurrency"] = int(leaf[1])
             notes.append("the concurrency is taken from the name of the folder")

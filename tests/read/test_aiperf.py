@@ -309,8 +309,9 @@ def test_sweep_layouts(tmp_path: Path, layout: str) -> None:
     assert tables.refused.num_rows == 0
 
 
-def test_concurrency_from_the_folder_when_nothing_else_says_it(tmp_path: Path) -> None:
-    write_lines(tmp_path / "concurrency_32" / "profile_export.jsonl", record(0))
+@pytest.mark.parametrize("below", [".", "profile_runs/trial_0001"])
+def test_concurrency_from_the_folder_when_nothing_else_says_it(tmp_path: Path, below: str) -> None:
+    write_lines(tmp_path / "concurrency_32" / below / "profile_export.jsonl", record(0))
     run = run_of(read_tree(tmp_path))
     assert run["concurrency"] == 32
     assert "name of the folder" in " ".join(run["notes"])
