@@ -99,9 +99,9 @@ def conditions(metrics: pd.DataFrame, values: Sequence[str] = _VALUE_NAMES) -> p
     """One row per condition, sorted by series and concurrency.
 
     Columns: series, those of ``SERIES``, reuse, concurrency (int), n_runs, runs (tuple of run_id),
-    n_ok and n_gaps (sums over the runs), n_ok_least and n_gaps_least (of the run with the fewest), and
-    for each metric its median over the runs as ``m``, its range as ``m_low`` and ``m_high`` (NaN
-    with one run). Metrics that ``metrics`` does not have are left out.
+    n_ok and n_gaps (sums over the runs), n_ok_least and n_gaps_least (of the run with the fewest),
+    and for each metric its median over the runs as ``m``, its range as ``m_low`` and ``m_high``
+    (NaN with one run). Metrics that ``metrics`` does not have are left out.
     """
     kept = comparable(metrics)
     values = [name for name in values if name in kept]

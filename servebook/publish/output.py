@@ -61,6 +61,7 @@ class Statement(Output):
     metric: str = ""
     value: float | None = None
     unit: str = ""
+    caption: str = ""  # what the number in large type is; without it its unit stands there
     n: int | None = None
     n_of: str = ""  # "requests", "gaps", "runs"
     low: float | None = None  # range or interval, and what it is

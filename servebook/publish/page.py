@@ -31,9 +31,10 @@ from servebook.publish.display import KINDS
 from servebook.publish.pack import pack, shared_config
 from servebook.publish.tabular import ABSENT
 
-__all__ = ["MOST_ROWS", "headline", "json_block", "markdown", "render"]
+__all__ = ["MOST_ROWS", "OPEN_ROWS", "headline", "json_block", "markdown", "render"]
 
 MOST_ROWS = 100
+OPEN_ROWS = 12  # a table without a chart is folded when it is longer, unless it asks to be open
 
 
 class _Renderer(IPythonRenderer):
@@ -85,15 +86,18 @@ def json_block(value: Any) -> Markup:
 def headline(value: float, unit: str) -> str:
     """A statement's number in large type: a ratio as a factor, a fraction as percent.
 
+    Rounded as in the sentence beside it, so that the two read the same.
+
     >>> headline(5.32, "ratio"), headline(0.078, "fraction"), headline(41533.0, "tokens/s")
-    ('×5.32', '7.8 %', '41,533')
+    ('5.3×', '7.8 %', '41,533')
     >>> headline(9.1e-8, "fraction"), headline(0.0, "fraction"), headline(2e-5, "s")
     ('< 0.01 %', '0 %', '< 0.0001')
     """
     if unit == "fraction":
         return "< 0.01 %" if 0 < abs(value) < 1e-4 else words.percent(value)
-    text = "< 0.0001" if 0 < abs(value) < 1e-4 else words.number(value)
-    return f"×{text}" if unit == "ratio" else text
+    if unit == "ratio":
+        return f"{words.factor(value).removeprefix('×')}×"
+    return "< 0.0001" if 0 < abs(value) < 1e-4 else words.number(value)
 
 
 class _Exporter(TemplateExporter):
@@ -112,6 +116,7 @@ class _Exporter(TemplateExporter):
             "headline": headline,
             "number": words.number,
             "count": words.count,
+            "unbroken": words.unbroken,
         }
         return environment
 
@@ -146,6 +151,7 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "kinds": KINDS,
         "look": look,
         "most_rows": MOST_ROWS,
+        "open_rows": OPEN_ROWS,
         "scripts": [Markup(script) for script in scripts],
         "style": Markup(_asset(template, "page.css")),
         "verdicts": content.verdicts,

@@ -7,6 +7,7 @@ significant digits unless said otherwise); what is not known is said as ``UNKNOW
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ __all__ = [
     "UNKNOWN",
     "bits_per_second",
     "bytes_size",
+    "bytes_span",
     "capital",
     "count",
     "deviation",
@@ -32,6 +34,7 @@ __all__ = [
     "span",
     "spread",
     "times",
+    "unbroken",
     "utc",
     "wrapped",
 ]
@@ -205,6 +208,21 @@ def bytes_size(value_bytes: float | None) -> str:
     return _scaled(value_bytes, "B", ("", "k", "M", "G", "T", "P"))
 
 
+def bytes_span(values: Iterable[float]) -> str:
+    """The range of sizes in one decimal unit: "9.74 to 13.8 MB", "6.16 B".
+
+    >>> bytes_span([9.74e6, 13.8e6]), bytes_span([6.16, 6.16]), bytes_span([])
+    ('9.74 to 13.8 MB', '6.16 B', 'not known')
+    """
+    known = [value for value in values if not _absent(value)]
+    if not known:
+        return UNKNOWN
+    power = 0
+    while max(known) >= 999.5 * 1e3**power and power < 5:
+        power += 1
+    return f"{span(value / 1e3**power for value in known)} {('', 'k', 'M', 'G', 'T', 'P')[power]}B"
+
+
 def plural(n: int, noun: str, many: str | None = None) -> str:
     """The noun alone in the number that ``n`` asks for.
 
@@ -303,6 +321,23 @@ def wrapped(text: str, width: int = 18) -> str:
     'one node · NVFP4 ·\nTP8/DP1'
     """
     return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+
+
+_BOUND = re.compile(
+    # a number and what counts it: "7.8 %", "400 Gbit/s", "128 in flight", "4 SETTINGS", "n = 12"
+    r"(?<=\d) (?=(?:%|[kMGT]?bit/s|[kMGT]?B|[mµn]?s|min|h|in|out|slots?|runs?|times|tokens/s|GPUs?|"
+    r"[A-Z]{4,})(?:$|[\s.,;:)]))"
+    r"|(?<=\bn) (?==)|(?<==) (?=\d)|(?<=[·]) "
+)
+
+
+def unbroken(text: str) -> str:
+    """The text with no-break spaces between a number and its unit, so that no line parts them.
+
+    >>> unbroken("at most 7.8 % of 400 Gbit/s, n = 12").replace(chr(160), "_")
+    'at most 7.8_% of 400_Gbit/s, n_=_12'
+    """
+    return _BOUND.sub("\u00a0", text)
 
 
 def utc(epoch_ns: int | None) -> str:

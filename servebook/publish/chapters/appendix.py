@@ -20,6 +20,7 @@ from servebook.measure.native import compare
 from servebook.measure.runs import run_metrics
 from servebook.publish import words
 from servebook.publish.about import PACKAGES
+from servebook.publish.chapters import common
 from servebook.publish.output import Figure, Section
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
@@ -41,11 +42,14 @@ __all__ = [
 AGREEMENT = 0.001
 
 _LATENCY = ("ttft_", "tpot_", "itl_", "e2e_", "send_delay_")
-_CONDITION = {
-    "configuration": "Configuration",
-    "client": "Client",
+#: What tells the runs apart stands before the values, what they hardly differ in behind.
+_BEFORE = {
     "concurrency": "Concurrency",
     "request_rate": "Request rate (requests/s)",
+}
+_BEHIND = {
+    "configuration": "Configuration",
+    "client": "Client",
     "isl_mean": "ISL (tokens)",
     "osl_mean": "OSL (tokens)",
     "repeat": "Repeat",
@@ -56,8 +60,8 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 def rates(campaign: Campaign, workload: str) -> Figure:
     """Counts, duration, throughput and what follows from them, one row per run."""
-    wanted = [*COUNTS, *(m for m in VALUES if not m.name.startswith(_LATENCY))]
-    return _values(campaign, workload, wanted, "rates", "counts and rates")
+    wanted = [*(m for m in VALUES if not m.name.startswith(_LATENCY)), *COUNTS]
+    return _values(campaign, workload, wanted, "rates", "rates and counts")
 
 
 def latencies(campaign: Campaign, workload: str) -> Figure:
@@ -79,26 +83,25 @@ def _values(
     chosen = chosen.assign(_order=[order.get(c, len(order)) for c in chosen["configuration"]])
     keys = ["_order", "client", "isl_mean", "concurrency", "request_rate", "repeat", "run_id"]
     chosen = chosen.sort_values(keys, kind="stable")
-    frame = pd.DataFrame({_RUN: chosen["run_id"]})
-    for column, label in _CONDITION.items():
-        if chosen[column].notna().any():
-            frame[label] = chosen[column]
+    frame: dict[str, pd.Series[Any]] = {_RUN: chosen["run_id"]}
+    chosen = chosen.assign(configuration=common.labels(campaign, chosen["configuration"]))
+    frame |= {label: chosen[column] for column, label in _BEFORE.items()}
     absent = []
     for metric in wanted:
         if chosen[metric.name].notna().any():
             frame[_named(metric)] = _plain(chosen[metric.name])
         else:
             absent.append(metric.label)
+    frame |= {label: chosen[column] for column, label in _BEHIND.items()}
+    shown = pd.DataFrame(frame).dropna(axis="columns", how="all").reset_index(drop=True)
     caveat = f"Undefined in all of these runs, so left out: {', '.join(absent)}." if absent else ""
     return Figure(
         id=name,
-        title=f"{words.capital(workload)}: {what} of {words.count(len(frame), 'run')}",
-        subtitle="A dash means that the dump does not say or that the value is undefined.",
-        table=frame.reset_index(drop=True),
-        source=f"measured: {words.count(len(frame), 'run')}, recomputed from the records",
+        title=f"{words.capital(workload)}: {what} of {words.count(len(shown), 'run')}",
+        table=shown,
+        source=common.records_of(campaign, len(shown)),
         runs=tuple(chosen["run_id"]),
         notes=(caveat,) if caveat else (),
-        open_table=True,
     )
 
 
@@ -144,6 +147,7 @@ def clients(campaign: Campaign) -> Figure:
             }
         )
     close = int((same["deviation"].abs() <= AGREEMENT).sum())
+    counts = int(same["metric"].str.startswith("n_").sum())
     return Figure(
         id=name,
         title=(
@@ -151,14 +155,14 @@ def clients(campaign: Campaign) -> Figure:
             f"to {words.percent(AGREEMENT, 1)}"
         ),
         subtitle=(
-            f"{len(found)} values of {words.count(found['run_id'].nunique(), 'run')}; "
-            f"{len(found) - len(same)} differ by definition and are told apart."
+            f"{len(same) - counts} rates and latencies and {counts} counts of "
+            f"{words.count(found['run_id'].nunique(), 'run')} share a definition; "
+            f"{len(found) - len(same)} more values differ by definition and are told apart."
         ),
         table=pd.DataFrame(rows),
-        source="measured: the clients' summaries beside the records",
+        source=f"{campaign.manifest.provenance}: the clients' summaries beside the records",
         runs=tuple(dict.fromkeys(found["run_id"])),
         notes=_differences(found[~found["same_definition"]]),
-        open_table=True,
     )
 
 
@@ -190,7 +194,7 @@ def _largest(deviation: pd.Series[Any]) -> float:
     """The largest absolute deviation in percent, with its sign; NaN where there is none."""
     known = deviation.dropna().tolist()
     # Rounded: what is left of equal values is noise of the processor.
-    return round(100 * max(known, key=abs), 4) if known else np.nan
+    return round(100 * max(known, key=abs), 4) + 0.0 if known else np.nan
 
 
 def definitions(campaign: Campaign) -> Figure:

@@ -78,16 +78,21 @@ def versus(campaign: Campaign, pair: tuple[str, str], found: pd.DataFrame, what:
     if low >= 1 / 1.05 and high <= 1.05:
         most = max(high - 1, 1 - low)
         return f"{first} and {second} are within {words.percent(most)} of each other {where}"
-    up = found.loc[found["factor"] > 1.05, "concurrency"]
-    down = found.loc[found["factor"] < 1 / 1.05, "concurrency"]
+    up, down = found[found["factor"] > 1.05], found[found["factor"] < 1 / 1.05]
+    near = found.drop([*up.index, *down.index])
     parts = []
-    if len(up):
-        parts.append(f"{first} is ahead at {words.listed(str(c) for c in up)} in flight")
-    if len(down):
-        parts.append(f"{second} at {words.listed(str(c) for c in down)}")
-    return ", ".join(parts) + (
-        "" if len(up) + len(down) == len(found) else "; elsewhere they are within 5 %"
-    )
+    for rows, who, ratios in ((up, first, up["factor"]), (down, second, 1 / down["factor"])):
+        if len(rows):
+            ahead = f"{words.span(ratios, 2)} times ahead"
+            parts.append(f"{who} is {ahead} at {_concurrencies(rows)} in flight")
+    if len(near):
+        most = (near["factor"] - 1).abs().max()
+        parts.append(f"at {_concurrencies(near)} they are within {words.percent(most)}")
+    return "; ".join(parts)
+
+
+def _concurrencies(rows: pd.DataFrame) -> str:
+    return words.listed(str(c) for c in rows["concurrency"])
 
 
 def condition_words(rows: pd.DataFrame) -> str:

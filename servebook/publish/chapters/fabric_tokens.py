@@ -115,10 +115,10 @@ def _rows(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
 
 def _row_words(gross: float, net: float) -> str:
     if np.isnan(net):
-        return f"{words.number(gross)} B, idle not known"
+        return f"{words.bytes_size(gross)}, idle not known"
     if net < 0 or words.number(gross) == words.number(net):
-        return f"{words.number(gross)} B"
-    return f"{words.number(net)} B net, {words.number(gross)} gross"
+        return words.bytes_size(gross)
+    return f"{words.bytes_size(net)} net, {words.bytes_size(gross)} gross"
 
 
 def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
@@ -128,7 +128,7 @@ def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
             "kind": kind,
             "value": run[kind],
             "colour": colour(campaign, named(run["configuration"])),
-            "tip": f"{run_words(campaign, run)}: {words.number(run[kind])} B {kind}",
+            "tip": f"{run_words(campaign, run)}: {words.bytes_size(run[kind])} {kind}",
         }
         for run in runs.to_dict("records")
         for kind in ("gross", "net")
@@ -144,7 +144,7 @@ def _title(rows: pd.DataFrame) -> str:
     lone = {"input": "a prefilled token", "output": "a decoded token", "total": "a token"}
     present = [basis for basis in by if len(by[basis])]
     names[present[0]] = lone[present[0]]
-    told = [(names[b], f"{words.span(by[b])} B") for b in present]
+    told = [(names[b], words.bytes_span(by[b])) for b in present]
     first = f"{told[0][0]} puts {told[0][1]} on the wire"
     return words.capital(words.listed([first, *(f"{what} {much}" for what, much in told[1:])]))
 

@@ -128,7 +128,8 @@ def _end(cell: Fit, row: str) -> dict[str, object]:
             f"{words.number(weights)} GB, {words.number(cell.weights_per_gpu_gb)} GB a GPU; "
             f"{words.number(cell.kv_room_gb)} GB left"
             if cell.fits
-            else f"{words.number(weights)} GB do not fit: {words.number(cell.shortfall_gb)} GB short"
+            else f"{words.number(weights)} GB do not fit: "
+            f"{words.number(cell.shortfall_gb)} GB short"
         ),
     }
 

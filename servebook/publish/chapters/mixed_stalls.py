@@ -24,6 +24,11 @@ _EXPECTED = (
     "Dashed: (c - k) / (k (OSL - 1)), the stalls per gap if c requests run and are prefilled k at "
     "a time; c and k as seen in the runs."
 )
+_MODEL = (
+    "The gaps of this campaign come from an engine model, not from an engine: which of them are "
+    "stalls, and what caused them, would say something of the model only. Measured campaigns show "
+    "it here; what printed summary figures alone say of stalls stands under decomposition."
+)
 #: A p99 that misses stalls which take more than this share of the decode time hides them.
 _HIDDEN_SHARE = 0.05
 
@@ -37,6 +42,8 @@ class _Stalled:
 
 
 def _stalled(campaign: Campaign) -> _Stalled:
+    if _modelled(campaign):
+        return _Stalled(pd.DataFrame(), ())
     summary = common.stalls(campaign).set_index("run_id")
     rows = mixed_rows(campaign)
     out, unknown = [], []
@@ -71,7 +78,15 @@ def _stalled(campaign: Campaign) -> _Stalled:
     return _Stalled(frame, tuple(unknown))
 
 
+def _modelled(campaign: Campaign) -> bool:
+    return campaign.manifest.provenance == "reconstructed"
+
+
 def _no_stalls(campaign: Campaign, name: str, title: str, found: _Stalled) -> Figure:
+    if _modelled(campaign) and not common.by_condition(campaign)["workload"].eq(WORKLOAD).any():
+        return common.absent(campaign, name, title, WORKLOAD)
+    if _modelled(campaign):
+        return Figure(id=name, title=title, missing=_MODEL)
     if not found.unknown:
         return common.absent(campaign, name, title, WORKLOAD)
     return Figure(

@@ -114,15 +114,18 @@ def twin_statement(campaign: Campaign) -> Statement:
         return Statement(id=name, sentence=figure.missing, marks=common.marks(campaign))
     table = figure.table
     apart = common.top(table, (table["ratio"].map(np.log)).abs())
+    info = next(m for m in METRICS.values() if m.label == apart["metric"])
+    gain = apart["ratio"] if info.better == "higher" else 1 / apart["ratio"]
     least = int(min(table.iloc[:, -2].min(), table.iloc[:, -1].min()))
     used = common.metrics(campaign).set_index("run_id").loc[list(figure.runs)]
     compared = common.comparison(campaign, pair)
     return Statement(
         id=name,
-        sentence=f"{figure.title}. {compared.words}",
+        sentence=f"{figure.title}.",
         metric=str(apart["metric"]),
-        value=float(apart["ratio"]),
+        value=float(max(apart["ratio"], 1 / apart["ratio"])),
         unit="ratio",
+        caption=f"{'better' if gain > 1 else 'worse'} {apart['metric']}",
         n=int(used["n_ok"].sum()),
         n_of="requests",
         interval=(
@@ -135,8 +138,9 @@ def twin_statement(campaign: Campaign) -> Statement:
             if least < 2
             else "further repeats, or another concurrency"
         ),
-        verdict=True,
-        rank=42,
+        # With several settings apart the ratio is theirs together: no finding of one of them.
+        verdict=len(compared.differ) == 1,
+        rank=22,
         marks=common.marks(campaign, pair),
     )
 
@@ -159,7 +163,7 @@ def _trade(frame: pd.DataFrame, first: str, second: str) -> str:
             better.append((gain, info.label))
         elif gain < 1 / 1.05:
             worse.append((1 / gain, info.label))
-    text = f"{second} against {first}"
+    text = words.capital(f"{second} against {first}")
     if better and worse:
         (gain, what), (loss, price) = max(better), max(worse)
         return f"{text}: {what} is {words.times(gain)} better, {price} {words.times(loss)} worse"

@@ -71,8 +71,9 @@ def measured(campaign: Campaign) -> Section:
     second = f"Model: {model}." if model else "The model is not stated."
     span = table.loc[table["clock"] == "epoch", ["start_ns", "end_ns"]].dropna()
     if len(span):
+        verb = "Measured" if campaign.manifest.provenance == "measured" else "Times"
         second += (
-            f" Measured from {words.utc(int(span['start_ns'].min()))} to "
+            f" {verb} from {words.utc(int(span['start_ns'].min()))} to "
             f"{words.utc(int(span['end_ns'].max()))}."
         )
     notes = [
@@ -80,9 +81,7 @@ def measured(campaign: Campaign) -> Section:
         for n in campaign.manifest.notes
         if n.figure is None
     ]
-    about = (campaign.manifest.provenance_note or "").strip()
-    paragraphs = (first, second, *([about] if about else []), *campaign.findings, *notes)
-    return Section(id="setup-measured", paragraphs=paragraphs)
+    return Section(id="setup-measured", paragraphs=(f"{first} {second}", *notes))
 
 
 def configurations(campaign: Campaign) -> Figure:
@@ -256,27 +255,26 @@ def runs(campaign: Campaign) -> Figure:
     shown = pd.DataFrame(
         {
             "run": table["run_id"],
-            "configuration": [
-                common.label(campaign, None if pd.isna(c) else c) for c in table["configuration"]
-            ],
-            "client": table["client"],
             "workload": table["workload"],
             "requests in flight": table["concurrency"],
             "requests/s asked": table["request_rate"],
-            "repeat": table["repeat"],
             "input tokens (mean)": table["isl_mean"],
             "output tokens (mean)": table["osl_mean"],
-            "duration (s)": table["duration_s"],
             "requests": table["n_requests"],
             "ok": table["n_ok"],
             "failed": table["n_failed"],
             "cancelled": table["n_cancelled"],
             "lost": table["n_lost"],
+            "duration (s)": table["duration_s"],
+            "repeat": table["repeat"],
+            "configuration": common.labels(campaign, table["configuration"]),
+            "client": table["client"],
             "start": [words.utc(None if pd.isna(t) else int(t)) for t in table["start_ns"]],
             "level": table["level"],
         }
     ).reset_index(drop=True)
     shown["start"] = shown["start"].where(np.array(table["clock"] == "epoch"), words.UNKNOWN)
+    shown = shown.dropna(axis="columns", how="all")  # settings that no run has
     n_ok, n = table["n_ok"].sum(), table["n_requests"].sum()
     title = f"{words.count(len(table), 'run')}, {n:,.0f} requests, {n_ok:,.0f} of them ok"
     by_note: dict[str, list[str]] = {}

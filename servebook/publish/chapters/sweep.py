@@ -207,8 +207,12 @@ def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:
     )
 
 
-def verdict(campaign: Campaign, sweep: Sweep, rank: int) -> Statement:
-    """The comparison of the two opponents where there is one, else the saturation finding."""
+def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) -> Statement:
+    """The comparison of the two opponents where there is one, else the saturation finding.
+
+    ``pairs``: whether a comparison stands at the top of the page; False where another chapter
+    says it with its reason.
+    """
     name = f"{sweep.workload}-verdict"
     metric = sweep.throughput
     rows = rows_of(campaign, sweep.workload, metric)
@@ -217,7 +221,12 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int) -> Statement:
     pair = common.opponents(campaign, rows)
     found = factor_rows(campaign, rows, metric)
     if pair and len(found):
-        best = common.top(found, found["factor"].sub(1).abs())
+        best = common.top(found, np.log(found["factor"]).abs())
+        ends = [best["factor_low"], best["factor_high"]]
+        # The number says how many times more, whichever side is ahead: so does the sentence.
+        turned = best["factor"] < 1
+        factor = 1 / best["factor"] if turned else best["factor"]
+        low, high = sorted(1 / e for e in ends) if turned else ends
         runs = tuple(sorted({run for runs in found["runs"] for run in runs}))
         used = rows[[bool(set(r) & set(runs)) for r in rows["runs"]]]
         compared = common.comparison(campaign, pair)
@@ -226,27 +235,28 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int) -> Statement:
         least = int(min(found["n_baseline"].min(), found["n_candidate"].min()))
         return Statement(
             id=name,
-            sentence=f"{sweep.noun}: {said}. {compared.words}",
+            sentence=f"{sweep.noun}: {said}.",
             metric=metric,
-            value=float(best["factor"]),
+            value=float(factor),
             unit="ratio",
+            caption=f"the {sweep.unit}, at most",
             n=int(used["n_ok"].sum()),
             n_of="requests",
-            low=_known(best["factor_low"]) if several else None,
-            high=_known(best["factor_high"]) if several else None,
+            low=_known(low) if several else None,
+            high=_known(high) if several else None,
             interval=("no interval: one run on a side" if least < 2 else common.interval([least])),
             runs=runs,
             figure=f"{sweep.workload}-throughput",
             would_change=(
                 "repeats on both sides whose ranges overlap"
                 + (
-                    f", or a pair that differs in one setting only (here: "
-                    f"{words.listed(compared.differ)})"
+                    f"; or a pair that differs in one setting only, not in "
+                    f"{words.listed(compared.differ)}"
                     if len(compared.differ) > 1
                     else ""
                 )
             ),
-            verdict=True,
+            verdict=pairs,
             rank=rank,
             marks=common.marks(campaign, pair),
         )
@@ -271,7 +281,7 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int) -> Statement:
         would_change=(
             "runs at higher concurrency"
             if row["lower_bound"]
-            else "repeats in which the last steps differ by more than the rule's threshold"
+            else "repeats, or a concurrency beyond the range at which it grows again"
         ),
         verdict=True,
         rank=rank,

@@ -16,6 +16,8 @@ __all__ = ["AGREEMENT", "clients", "compared", "own_against_native"]
 
 #: Ours and a client's own figure of one definition must agree to this.
 AGREEMENT = 0.001
+#: Of a percentage: what is beyond is noise of the processor.
+_DECIMALS = 4
 #: Two clients are different runs: within this they are said to agree.
 CLIENTS_AGREE = 0.05
 
@@ -92,7 +94,7 @@ def clients(campaign: Campaign) -> Figure:
                 "A": found["value_a"],
                 "client B": found["client_b"],
                 "B": found["value_b"],
-                "deviation (%)": 100 * found["deviation"],
+                "deviation (%)": (100 * found["deviation"]).round(_DECIMALS) + 0.0,
                 "verdict": dots["verdict"],
                 "why": found["reason"],
             }
@@ -126,14 +128,17 @@ def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:
                 "metric": METRICS[str(metric)].label,
                 "unit": METRICS[str(metric)].unit,
                 "same definition (runs)": len(same),
-                "largest deviation (%)": 100 * same["deviation"].abs().max(),
+                "largest deviation (%)": _largest(same["deviation"]),
                 "other definition (runs)": len(other),
-                "largest difference (%)": 100 * other["deviation"].abs().max(),
-                "by its definition, largest deviation (%)": 100
-                * other["theirs_deviation"].abs().max(),
+                "largest difference (%)": _largest(other["deviation"]),
+                "by its definition, largest deviation (%)": _largest(other["theirs_deviation"]),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _largest(deviations: pd.Series[float]) -> float:
+    return round(100 * float(deviations.abs().max()), _DECIMALS) + 0.0
 
 
 @common.memo
@@ -186,13 +191,13 @@ def own_against_native(campaign: Campaign) -> Figure:
     )
     if len(same) and off.empty:
         title = (
-            f"Recomputed and the clients' own figures agree to {words.percent(AGREEMENT)} in all "
-            f"{len(same):,} cases of one definition"
+            f"All {len(same):,} rates and latencies that share a definition with ours are met to "
+            f"{words.percent(AGREEMENT, 1)} by the clients' own summaries"
         )
     elif len(same):
         title = (
-            f"{len(off):,} of {len(same):,} figures of one definition are off by more than "
-            f"{words.percent(AGREEMENT)}"
+            f"{len(off):,} of {len(same):,} rates and latencies of one definition are off by more "
+            f"than {words.percent(AGREEMENT, 1)}"
         )
     else:
         title = "No figure of the clients shares a definition with ours"
@@ -217,8 +222,8 @@ def own_against_native(campaign: Campaign) -> Figure:
         id="trust-native",
         title=title,
         subtitle=(
-            f"{words.count(n_runs, 'run')}, {len(shown):,} figures. Circles agree within "
-            f"{words.percent(AGREEMENT)} (shaded), grey diamonds differ by definition, "
+            f"{words.count(n_runs, 'run')}, {len(shown):,} figures, no counts. Circles agree "
+            f"within {words.percent(AGREEMENT, 1)} (shaded), grey diamonds differ by definition, "
             "triangles are unexplained."
         ),
         chart=around_zero(

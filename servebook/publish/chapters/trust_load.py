@@ -126,7 +126,9 @@ def clocks(campaign: Campaign) -> Figure:
             {
                 "run": found["run_id"],
                 "clock": found["clock"],
-                "meaning": found["meaning"],
+                "late": [
+                    words.UNKNOWN if pd.isna(v) else "yes" if v else "no" for v in found["late"]
+                ],
                 "requests with a schedule": found["n_scheduled"],
                 "send delay mean (ms)": found["send_delay_mean_ms"],
                 "send delay p99 (ms)": [
@@ -137,12 +139,15 @@ def clocks(campaign: Campaign) -> Figure:
                 ],
                 "send delay max (ms)": found["send_delay_max_ms"],
                 "TTFT mean (ms)": found["ttft_mean_ms"],
-                "late": [
-                    words.UNKNOWN if pd.isna(v) else "yes" if v else "no" for v in found["late"]
-                ],
                 "gaps of length 0 (%)": 100 * found["zero_gap_share"],
             }
         ),
         source=common.records_of(campaign, len(found)),
         runs=tuple(sorted(found["run_id"])),
+        notes=tuple(
+            f"{clock}: {meaning}."
+            for clock, meaning in sorted(
+                set(found[["clock", "meaning"]].itertuples(index=False, name=None))
+            )
+        ),
     )
