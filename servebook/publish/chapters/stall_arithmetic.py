@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from servebook.explain.bounds import slowest_mean_ms
@@ -100,7 +101,7 @@ def arithmetic(campaign: Campaign) -> Figure:
             {
                 "row": key,
                 "label": key,
-                "end": row["tpot_mean_ms"],
+                "end": max(row["tpot_mean_ms"], np.nan_to_num(row["decode_ms"])),
                 "measured": row["decode_ms"],
                 "text": f"{words.percent(row['share_of_decode'])} waiting",
             }

@@ -29,6 +29,8 @@ def two_panels(
 
     """
     inside, ticks = counts_axis([*points["concurrency"]])
+    # Room for the words above the outer points.
+    inside = (inside[0] / 1.12, inside[1] * 1.12)
     charts = [
         _panel(points, column, title, slots, slot_text if first else "", inside, ticks, bool(last))
         for first, last, (column, title, _) in (
