@@ -9,8 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from servebook.errors import BuildError
-
 __all__ = ["About", "about", "spelled"]
 
 PACKAGES = ("servebook", "altair", "vl-convert-python", "nbconvert", "numpy", "pandas", "pyarrow")
@@ -22,7 +20,7 @@ class About:
 
     name: str
     title: str
-    provenance: str  # "measured" or "reconstructed"
+    provenance: str  # "measured", "reconstructed" or "not stated"
     note: str
     inputs: tuple[dict[str, Any], ...]  # path, sha256, bytes, format
     findings: tuple[str, ...]
@@ -58,13 +56,10 @@ def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> 
 
     Raises:
         ManifestError, DumpError: as ``servebook.read.campaign.load`` does.
-        BuildError: the manifest names no provenance.
 
     """
     campaign = (load or _load)(root)
     manifest = campaign.manifest
-    if manifest.provenance not in ("measured", "reconstructed"):
-        raise BuildError(f"{root.name}: provenance must be measured or reconstructed")
     rows = campaign.inputs.sort_by([("path", "ascending")]).to_pylist()
     return About(
         name=str(campaign.name),

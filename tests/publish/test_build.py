@@ -100,6 +100,14 @@ def test_a_reconstructed_campaign_says_so_at_every_chart(
 
 
 @pytest.mark.slow
+def test_a_campaign_without_a_provenance_says_so(toybuild: ModuleType, tmp_path: Path) -> None:
+    text = toybuild.build_toy(tmp_path, provenance="not stated").read_text()
+    assert "<strong>The manifest does not say whether this was measured.</strong>" in text
+    assert "Measured.</strong>" not in text
+    assert "Reconstructed, not measured" not in text
+
+
+@pytest.mark.slow
 def test_two_builds_elsewhere_give_the_same_bytes(toy_page: Path, tmp_path: Path) -> None:
     other = tmp_path / "a longer folder name" / "é"
     other.mkdir(parents=True)

@@ -28,7 +28,7 @@ def load(root: Path) -> Any:
     )
     manifest = SimpleNamespace(
         title="Toy: one node against two",
-        provenance=(root / "campaign.yaml").read_text().strip().rpartition(" ")[2],
+        provenance=(root / "campaign.yaml").read_text().strip().partition(": ")[2],
         provenance_note="Constant numbers, made for tests.",
     )
     return SimpleNamespace(
