@@ -19,6 +19,9 @@ __all__ = ["shortfalls", "tails"]
 
 _PERCENTILE = re.compile(r"\bp(50|90|95|99|99\.9)\b|\bmedian\b", re.IGNORECASE)
 _OF_GAPS = re.compile(r"\bITL\b|\bgap", re.IGNORECASE)
+_OF_REQUESTS = re.compile(r"\bTTFT\b|\bTPOT\b|latency", re.IGNORECASE)
+#: A quotient, a distance or a frequency is no percentile itself.
+_NOT_ONE = re.compile(r"[/÷]|ratio|from the|\bshare\b", re.IGNORECASE)
 _COUNTS = {
     "gaps": re.compile(r"^(fewest )?gaps( in a run)?$", re.IGNORECASE),
     "requests": re.compile(r"^(fewest )?(ok )?requests( in a run)?$|^n$", re.IGNORECASE),
@@ -37,10 +40,10 @@ def shortfalls(figure: Figure) -> tuple[str, ...]:
     found = []
     for column in table.columns:
         match = _PERCENTILE.search(str(column))
-        if match is None or "ratio" in str(column).lower() or not _numeric(table[column]):
+        if match is None or _NOT_ONE.search(str(column)) or not _numeric(table[column]):
             continue
         q = float(match.group(1)) if match.group(1) else 50.0
-        of = "gaps" if _OF_GAPS.search(str(column)) else "requests"
+        of = _population(str(column), table)
         counts = [c for c in table.columns if _COUNTS[of].search(str(c))]
         if not counts:
             found.append(f'{figure.id}: "{column}" has no column with its number of {of}')
@@ -55,6 +58,14 @@ def shortfalls(figure: Figure) -> tuple[str, ...]:
                 f"{FLOORS[q]:,} {of}"
             )
     return tuple(found)
+
+
+def _population(column: str, table: pd.DataFrame) -> str:
+    """What a column's percentile is of: by its name, else gaps where the table counts any."""
+    if _OF_GAPS.search(column):
+        return "gaps"
+    counted = any(_COUNTS["gaps"].search(str(c)) for c in table.columns)
+    return "gaps" if counted and not _OF_REQUESTS.search(column) else "requests"
 
 
 def _numeric(values: pd.Series[Any]) -> bool:

@@ -49,9 +49,11 @@ def comparable(campaign: Campaign) -> Figure:
     found = ratio_rows(campaign)
     for first, second in pairs:
         own = found[(found["first"] == first) & (found["second"] == second)]
-        gates = list({id(g): g for g in own["gate"]}.values())
+        gates = {
+            f"{row['workload']} {row['concurrency']}": row["gate"] for row in own.to_dict("records")
+        }
         stated = common.comparison(campaign, (first, second))
-        differ = list(dict.fromkeys(n for g in gates for n in g.from_dumps))
+        differ = list(dict.fromkeys(n for g in gates.values() for n in g.from_dumps))
         rows.append(
             {
                 "first": common.label(campaign, first),
@@ -60,7 +62,11 @@ def comparable(campaign: Campaign) -> Figure:
                 "stated": words.listed(n for n in stated.differ if n not in differ) or "nothing",
                 "dumps": words.listed(differ)
                 or ("nothing" if gates else "they share no condition"),
-                "load": "; ".join(dict.fromkeys(t for g in gates for t in g.load))
+                "load": "; ".join(
+                    f"{where}: {words.listed(opened.load)}"
+                    for where, opened in gates.items()
+                    if opened.load
+                )
                 or ("alike" if gates else words.UNKNOWN),
                 "one_sided": words.listed(stated.one_sided) or "nothing",
                 "unstated": words.listed(stated.unstated) or "nothing",
@@ -130,7 +136,7 @@ def ratios(campaign: Campaign) -> Figure:
     title = _ratio_title(found)
     rows = pd.DataFrame([_forest_row(campaign, row) for row in drawn.to_dict("records")])
     known = sum(f.ratio.known for f in found["found"])
-    marks = list(dict.fromkeys(g.words for g in found["gate"]))
+    marks = list(dict.fromkeys(g.comparison.words for g in found["gate"]))
     notes = [_SHARED, "Percentiles of fewer values than their floor in any run are left out."]
     if known > 1:
         notes.append(
@@ -169,8 +175,8 @@ def _ratio_title(found: pd.DataFrame) -> str:
         least = max(f.ratio.detectable for f in known["found"]) - 1
         text = (
             f"{beyond} of {words.count(len(known), 'interval')} "
-            f"{'leaves' if beyond == 1 else 'leave'} 1 out; differences below "
-            f"{words.percent(least)} could have gone unnoticed in at least one of them"
+            f"{'leaves' if beyond == 1 else 'leave'} 1 out; the least sure of them may miss a "
+            f"difference of {words.percent(least)}"
         )
         return text if len(known) == len(found) else f"{text}; {len(found) - len(known)} have none"
     apart = found.assign(apart=[abs(np.log(f.ratio.value)) for f in found["found"]])

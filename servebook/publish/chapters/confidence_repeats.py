@@ -28,6 +28,10 @@ from servebook.read.campaign import Campaign
 __all__ = ["method", "repeats", "verdict"]
 
 
+#: Rows that a picture holds; tables have all.
+_MOST_ROWS = 16
+
+
 def repeats(campaign: Campaign) -> Figure:
     """How far the runs of one condition lie apart, metric by metric."""
     name = "confidence-repeats"
@@ -47,7 +51,8 @@ def repeats(campaign: Campaign) -> Figure:
         )
     n_conditions = len(found[["series", "concurrency"]].drop_duplicates())
     dots, bars = [], []
-    for row in found.to_dict("records"):
+    widest = found.sort_values("range", ascending=False, kind="stable").head(_MOST_ROWS)
+    for row in found.loc[sorted(widest.index)].to_dict("records"):
         where = (
             ""
             if n_conditions == 1
@@ -124,6 +129,11 @@ def repeats(campaign: Campaign) -> Figure:
         source=common.records_of(campaign, len({r for runs in found["runs"] for r in runs})),
         runs=tuple(sorted({r for runs in found["runs"] for r in runs})),
         notes=(
+            *(
+                (f"Drawn: the {_MOST_ROWS} rows of {len(found)} that lie farthest apart.",)
+                if len(found) > _MOST_ROWS
+                else ()
+            ),
             (
                 "Scatter: standard deviation of the logarithms over runs, with its own interval "
                 "from the chi-square distribution. It is wide: few runs hardly know their scatter."
@@ -149,7 +159,7 @@ _SEED = 20_251_129
 def method(campaign: Campaign) -> Figure:
     """Whether the intervals keep their promise, on simulated campaigns of known truth."""
     name = "confidence-method"
-    gone = no_judgement(campaign, name, "What the intervals are worth", "a method of inference")
+    gone = no_judgement(campaign, name, "What the intervals are worth", "an interval")
     if gone:
         return gone
     looks = {"Welch on logarithms": "#0072B2", "percentile bootstrap": "#D55E00"}
@@ -232,12 +242,13 @@ def verdict(campaign: Campaign) -> Statement:
         )
     metrics = common.metrics(campaign)
     found, scatter = ratio_rows(campaign), spreads(campaign)
+    pair = common.opponents(campaign, common.by_condition(campaign))
     known = [f.ratio for f in found["found"] if f.ratio.known] if len(found) else []
     common_fields: dict[str, Any] = {
         "id": name,
         "verdict": True,
         "rank": 58,
-        "marks": common.marks(campaign),
+        "marks": common.marks(campaign, pair),
         "figure": "confidence-ratios",
     }
     if known:

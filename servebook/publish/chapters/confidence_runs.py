@@ -69,7 +69,12 @@ def within(campaign: Campaign) -> Figure:
     title = (
         f"Within one run a mean is known to ±{words.percent(min(half))} to "
         f"±{words.percent(max(half))}, in the {words.count(len(set(frame['run_id'])), 'run')} long "
-        f"enough to tell; {words.count(n_short, 'run')} too short"
+        "enough to tell"
+        + (
+            f"; {words.count(n_short, 'run')} {'is' if n_short == 1 else 'are'} too short"
+            if n_short
+            else ""
+        )
     )
     dots, bars = [], []
     for row in frame.to_dict("records"):
@@ -126,7 +131,7 @@ def _kept(run: Any) -> dict[str, Any]:
 
 
 def _half(found: Within) -> float:
-    return (found.high - found.low) / 2 / found.value
+    return max(0.0, round((found.high - found.low) / 2 / found.value, 6))
 
 
 _COLOURS = {"yes": "#0072B2", "no": "#D55E00", "not told": "#DDDDDD"}
@@ -175,7 +180,7 @@ def load_honesty(campaign: Campaign) -> Figure:
         if counts["no"]:
             told.append(
                 {
-                    "load": f"{counts['no']} ran below {words.percent(honesty.HELD)} of it",
+                    "load": f"{counts['no']} ran below {words.percent(honesty.HELD)} of their load",
                     "sending": f"{counts['no']} sent late",
                     "reading": f"{counts['no']} read chunks in bunches",
                 }[column]

@@ -86,8 +86,8 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     )
     if most is not None:
         title += (
-            f"; {METRICS[most['metric']].label.lower()} is "
-            f"{words.deviation(float(most['change']))} in the steady part"
+            f"; the steady part alone changes {METRICS[most['metric']].label.lower()} by "
+            f"{words.deviation(round(float(most['change']), 4))}"
         )
     window = pd.DataFrame(
         [
@@ -133,7 +133,7 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
             *(
                 ()
                 if one.reached
-                else (f"Never more than {one.level} requests were in flight at once.",)
+                else (f"Never more than {words.count(one.level, 'request')} in flight at once.",)
             ),
         ),
     )
@@ -188,7 +188,7 @@ def steady_effect(campaign: Campaign) -> Figure:
         f"Without ramp-up and drain the throughput of {far} of {n} runs moves by more than "
         f"{words.percent(_NOTABLE)}"
     )
-    if top is not None:
+    if top is not None and abs(top["change"]) >= 0.0005:
         title += f", by {words.deviation(float(top['change']))} at most"
     if len(few):
         title += f"; {words.count(len(few), 'run')} had fewer than {LEAST_WAVES:g} waves"

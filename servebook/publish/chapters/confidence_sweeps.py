@@ -73,7 +73,7 @@ def saturation_agreement(campaign: Campaign) -> Figure:
     counts = pd.Series([e["found"].agreement for e in entries]).value_counts()
     said = {
         "agree": "the three methods place the knee within one doubling",
-        "disagree": "they do not agree",
+        "disagree": "the three methods do not agree",
         "no knee in range": "there is no knee in the measured range",
     }
     parts = [f"in {counts[k]} of {len(entries)} sweeps {said[k]}" for k in said if k in counts]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from small import campaign
 
-from servebook.publish.chapters import decode, mixed, prefill, setup, trust
+from servebook.publish.chapters import confidence, decode, mixed, prefill, setup, trust
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.read.campaign import Campaign
 
-CHAPTERS = (setup, trust, prefill, decode, mixed)
+CHAPTERS = (setup, trust, prefill, decode, mixed, confidence)
 FUNCTIONS = [
     pytest.param(getattr(chapter, name), id=f"{chapter.__name__.rsplit('.', 1)[-1]}.{name}")
     for chapter in CHAPTERS
@@ -38,6 +38,16 @@ CAMPAIGNS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "repeats": {
         f"r{k}": {"concurrency": 2, "gaps_ms": [5.0] * 60 + [10.0 + k], "workload": "decode"}
+        for k in range(3)
+    },
+    "repeats of two configurations": {
+        f"{c}{k}": {
+            "configuration": c,
+            "workload": "mixed",
+            "gaps_ms": [5.0 + ("ab".index(c) + 0.01 * k)] * 700,
+            "n": 30,
+        }
+        for c in "ab"
         for k in range(3)
     },
     "a request without tokens between": {"r": {"gaps_ms": [], "workload": "decode"}},
