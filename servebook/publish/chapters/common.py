@@ -14,7 +14,6 @@ from servebook.measure import conditions as _conditions
 from servebook.measure import gate as _gate
 from servebook.measure import runs as _runs
 from servebook.measure import settings as _settings
-from servebook.measure import stalls as _stalls
 from servebook.publish import theme, words
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
@@ -38,7 +37,6 @@ __all__ = [
     "runs_of",
     "several",
     "source",
-    "stalls",
     "styled",
     "table",
     "top",
@@ -73,12 +71,6 @@ def metrics(campaign: Campaign) -> pd.DataFrame:
 def by_condition(campaign: Campaign) -> pd.DataFrame:
     """``conditions`` of the campaign: one row per condition, repeats together."""
     return _conditions.conditions(metrics(campaign))
-
-
-@memo
-def stalls(campaign: Campaign) -> pd.DataFrame:
-    """``stall_summary`` of the campaign: one row per run."""
-    return _stalls.stall_summary(campaign.tables, metrics(campaign))
 
 
 def label(campaign: Campaign, name: str | None) -> str:

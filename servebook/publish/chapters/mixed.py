@@ -12,7 +12,10 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.gaps import WORKLOAD, gap_word, mixed_rows, tail_name
 from servebook.publish.chapters.gaps import drawn as draw
+from servebook.publish.chapters.mixed_anatomy import stall_anatomy
+from servebook.publish.chapters.mixed_causes import stall_causes, stall_control
 from servebook.publish.chapters.mixed_stalls import hidden, stall_frequency, stall_time
+from servebook.publish.chapters.mixed_timeline import engine_timeline
 from servebook.publish.chapters.mixed_twin import twin, twin_statement
 from servebook.publish.charts.survival import longer_than as draw_longer_than
 from servebook.publish.charts.tail import on_a_log_rule
@@ -21,7 +24,11 @@ from servebook.read.campaign import Campaign
 
 __all__ = [
     "distribution",
+    "engine_timeline",
     "hidden",
+    "stall_anatomy",
+    "stall_causes",
+    "stall_control",
     "stall_frequency",
     "stall_time",
     "tail",

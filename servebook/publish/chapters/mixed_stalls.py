@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from servebook.measure.metrics import METRICS
 from servebook.publish import theme, words
-from servebook.publish.chapters import common
+from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows, tail_name
 from servebook.publish.chapters.gaps import drawn as draw
@@ -44,7 +45,7 @@ class _Stalled:
 def _stalled(campaign: Campaign) -> _Stalled:
     if _modelled(campaign):
         return _Stalled(pd.DataFrame(), ())
-    summary = common.stalls(campaign).set_index("run_id")
+    summary = stalled.summary(campaign).set_index("run_id")
     rows = mixed_rows(campaign)
     out, unknown = [], []
     for row in rows.to_dict("records"):
@@ -62,6 +63,7 @@ def _stalled(campaign: Campaign) -> _Stalled:
             "expected": known["expected_stall_frequency"],
             "longest": known["longest_stall_ms"],
             "n_stalls": known["n_stalls"],
+            "n_prefill": known["n_prefill_stalls"],
             "batches": known["n_prefill_batches"],
             "k": known["prefill_batch_mean"],
         }
@@ -168,8 +170,7 @@ def stall_time(campaign: Campaign) -> Figure:
         ]
     top = common.top(found.rows, found.rows["stall_share"])
     title = (
-        f"Waiting for other requests' prefills takes up to {words.percent(top['stall_share'])} "
-        f"of the decode time"
+        f"{_lost_to(top)} up to {words.percent(top['stall_share'])} of the decode time"
         if top["stall_share"] > 0
         else "No decode time is lost in stalls"
     )
@@ -205,6 +206,14 @@ def stall_time(campaign: Campaign) -> Figure:
             if t
         ),
     )
+
+
+def _lost_to(row: pd.Series[Any]) -> str:
+    """What takes the time in stalls: the sentence names prefills alone only where they are all."""
+    n, by_prefill = int(row["n_stalls"]), int(row["n_prefill"])
+    if by_prefill == n:
+        return "Waiting for other requests' prefills takes"
+    return f"Stalls, {by_prefill:,} of {n:,} of them by other requests' prefills, take"
 
 
 def stall_frequency(campaign: Campaign) -> Figure:

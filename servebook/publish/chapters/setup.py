@@ -137,10 +137,8 @@ def configurations(campaign: Campaign) -> Figure:
             "setting": ordered,
             "differs": [key in differing for key in ordered],
             **{
-                c.label: ["not stated" if v is None else v for v in column]
-                for c, column in zip(
-                    settings, zip(*(texts[k] for k in ordered), strict=True), strict=True
-                )
+                c.label: ["not stated" if texts[k][at] is None else texts[k][at] for k in ordered]
+                for at, c in enumerate(settings)
             },
         }
     )

@@ -180,10 +180,11 @@ def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> l
         .mark_rule(color=theme.CONTEXT, strokeWidth=1)
         .encode(x=x, y=alt.Y("bottom:Q"), y2="top:Q")
     ]
-    for level, part in placed.groupby("level"):
+    for level in sorted(set(levels)):
+        part = placed[placed["level"] == level]
         layers.append(
             alt.Chart(part)
-            .mark_text(baseline="bottom", dy=-4 - LINE_PX * int(str(level)), color=theme.MUTED)
+            .mark_text(baseline="bottom", dy=-4 - LINE_PX * level, color=theme.MUTED)
             .encode(x=x, y=alt.Y("top:Q"), text="text:N")
         )
     return layers

@@ -14,21 +14,25 @@ __all__ = ["ROW_PX", "of_settings"]
 ROW_PX = 28
 
 
-def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
+def of_settings(
+    cells: pd.DataFrame, heads: pd.DataFrame, *, row_px: int = ROW_PX, bold_names: bool = True
+) -> Any:
     """Cells with a text each; bold where the setting differs, a bar where it is a quantity.
 
     Args:
         cells: setting, column (index of the configuration), text, bold (bool), share (0 to 1:
             length of the bar behind the text; NaN for none), colour (of the bar).
         heads: column, text (may hold line breaks), colour, ink, shape: the configurations.
+        row_px: height of a row; names of settings may hold line breaks where it is enough.
+        bold_names: whether the name of a setting is bold where one of its cells is.
 
     """
     order = list(dict.fromkeys(cells["setting"]))
-    bold = list(dict.fromkeys(cells.loc[cells["bold"], "setting"]))
+    bold = list(dict.fromkeys(cells.loc[cells["bold"] & bold_names, "setting"]))
     n = len(heads)
     x_scale = alt.Scale(domain=[0, n], nice=False)
     lines = 1 + int(heads["text"].str.count("\n").max())
-    top = [f"head{i}" for i in range((lines * 15 + 22) // ROW_PX + 1)]
+    top = [f"head{i}" for i in range((lines * 15 + 22) // row_px + 1)]
     weights = " || ".join(f"datum.value == {name!r}" for name in bold) or "false"
     blank = " || ".join(f"datum.value == {name!r}" for name in top)
     y = alt.Y(
@@ -40,6 +44,7 @@ def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
             labelExpr=f"{blank} ? '' : datum.label",
             labelFontWeight={"condition": {"test": weights, "value": "bold"}, "value": "normal"},
             labelLimit=170,
+            labelOffset=-7 * max(name.count("\n") for name in order),
             grid=False,
             ticks=False,
         ),
@@ -55,7 +60,7 @@ def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
     if placed["bar_end"].notna().any():
         layers.append(
             alt.Chart(placed.dropna(subset=["bar_end"]))
-            .mark_bar(opacity=0.3, height=ROW_PX - 6)
+            .mark_bar(opacity=0.3, height=min(row_px, ROW_PX) - 6)
             .encode(x=x, x2="bar_end:Q", y=y, color=alt.Color("colour:N", scale=None))
         )
     for _, part in placed.groupby(["bold", "dy"], sort=True):
@@ -90,4 +95,4 @@ def of_settings(cells: pd.DataFrame, heads: pd.DataFrame) -> Any:
             lineHeight=15,
         ).encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)),
     ]
-    return theme.finish(alt.layer(*layers), height=ROW_PX * (len(order) + len(top)) + 16)
+    return theme.finish(alt.layer(*layers), height=row_px * (len(order) + len(top)) + 16)

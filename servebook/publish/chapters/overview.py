@@ -1,0 +1,228 @@
+"""Chapter 00: the configurations against a handful of headline metrics, on one screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.metrics import METRICS
+from servebook.publish import theme, words
+from servebook.publish.chapters import common
+from servebook.publish.charts.matrix import of_settings
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["CLOSE", "glance"]
+
+#: Values nearer than this share are not said to be ahead of one another.
+CLOSE = 0.05
+_MOST_COLUMNS = 6
+_ROW_PX = 40
+_ID = "overview"
+
+
+@dataclass(frozen=True)
+class _Headline:
+    workload: str
+    metric: str
+    noun: str  # in the title
+    unit: str  # below the workload in the picture
+
+
+_HEADLINES = (
+    _Headline("prefill", "input_throughput_tok_s", "prefill rate", "input tokens/s"),
+    _Headline("decode", "output_throughput_tok_s", "decode rate", "output tokens/s"),
+    _Headline("mixed", "output_throughput_tok_s", "mixed rate", "output tokens/s"),
+    _Headline("mixed", "ttft_mean_ms", "TTFT", "TTFT mean, ms"),
+    _Headline("mixed", "itl_p99_over_p50", "tail", "ITL p99 ÷ median"),
+)
+_CONDITION = ["client", "isl", "osl", "reuse", "concurrency"]
+
+
+def _shared(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the one condition that most configurations ran; of several the highest load."""
+    groups = [(key, part) for key, part in rows.groupby(_CONDITION, sort=True, dropna=False)]
+    best = max(
+        groups,
+        key=lambda item: (item[1]["configuration"].nunique(), not item[0][3], item[0][4],
+                          item[1]["n_ok"].sum()),
+    )  # fmt: skip
+    return best[1]
+
+
+def _lines(campaign: Campaign) -> pd.DataFrame:
+    """One row per headline and configuration that ran its condition."""
+    every = common.by_condition(campaign)
+    parts = []
+    for place, head in enumerate(_HEADLINES):
+        rows = every[(every["workload"] == head.workload) & every[head.metric].notna()]
+        if rows.empty:
+            continue
+        rows = _shared(rows)
+        value = rows[head.metric]
+        columns = [*_CONDITION, "configuration", "workload", "n_runs", "n_ok", "runs"]
+        parts.append(
+            rows[columns].assign(
+                place=place,
+                metric=head.metric,
+                value=value,
+                low=rows[f"{head.metric}_low"],
+                high=rows[f"{head.metric}_high"],
+            )
+        )
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _winners(lines: pd.DataFrame) -> dict[str, list[str]]:
+    """Per configuration the headlines in which it is ahead of all others by more than ``CLOSE``."""
+    ahead: dict[str, list[str]] = {}
+    for place, rows in lines.groupby("place", sort=True):
+        if len(rows) < 2:
+            continue
+        head = _HEADLINES[int(str(place))]
+        lower = METRICS[head.metric].better == "lower"
+        ordered = rows.sort_values(["value", "configuration"], ascending=lower, kind="stable")
+        first, second = ordered["value"].iloc[:2]
+        if max(first, second) > (1 + CLOSE) * min(first, second):
+            ahead.setdefault(str(ordered["configuration"].iloc[0]), []).append(head.noun)
+    return ahead
+
+
+def _title(campaign: Campaign, lines: pd.DataFrame) -> str:
+    names = [c.name for c in campaign.manifest.configurations]
+    if not common.several(lines["configuration"]):
+        only = common.label(campaign, str(lines["configuration"].iloc[0]))
+        return f"Headline values of {only}, each at its highest load"
+    ahead = _winners(lines)
+    if not ahead:
+        return (
+            f"No configuration is ahead of all others by more than {words.percent(CLOSE)} in any "
+            "headline metric"
+        )
+    said = [
+        f"{common.label(campaign, name)} in {words.listed(ahead[name])}"
+        for name in names
+        if name in ahead
+    ]
+    return f"Ahead by more than {words.percent(CLOSE)}: {'; '.join(said)}"
+
+
+def _shown(value: float, metric: str) -> str:
+    return words.factor(value) if metric == "itl_p99_over_p50" else words.number(value)
+
+
+def _lacking(name: str, head: _Headline, every: pd.DataFrame) -> str:
+    ran = (every["configuration"] == name) & (every["workload"] == head.workload)
+    return "other load" if ran.any() else "not run"
+
+
+def _picture(campaign: Campaign, lines: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    settings = [
+        c for c in campaign.manifest.configurations if c.name in set(lines["configuration"])
+    ]
+    looks = theme.looks(campaign.manifest.configurations)
+    room = 14 if len(settings) < 4 else 9
+    heads = pd.DataFrame(
+        {
+            "column": range(len(settings)),
+            "text": [words.wrapped(c.label, room) for c in settings],
+            "colour": [looks[c.name].colour for c in settings],
+            "ink": [looks[c.name].text for c in settings],
+            "shape": [looks[c.name].shape for c in settings],
+        }
+    )
+    every = common.by_condition(campaign)
+    cells = []
+    for place, rows in lines.groupby("place", sort=True):
+        head = _HEADLINES[int(str(place))]
+        lower = METRICS[head.metric].better == "lower"
+        best = rows["value"].min() if lower else rows["value"].max()
+        row = (
+            f"{head.workload} at {rows['concurrency'].iloc[0]}\n{head.unit}{' ↓' if lower else ''}"
+        )
+        by = dict(zip(rows["configuration"], rows["value"].astype(float), strict=True))
+        for column, c in enumerate(settings):
+            ran = c.name in by
+            value = by.get(c.name, np.nan)
+            cells.append(
+                {
+                    "setting": row,
+                    "column": column,
+                    "text": _shown(value, head.metric) if ran else _lacking(c.name, head, every),
+                    "bold": ran and value == best and len(rows) > 1,
+                    "share": value / rows["value"].max() if len(settings) > 1 else np.nan,
+                    "colour": looks[c.name].colour,
+                }
+            )
+    return pd.DataFrame(cells), heads
+
+
+def glance(campaign: Campaign) -> Figure:
+    """Configurations against headline metrics, each row at one condition."""
+    lines = _lines(campaign)
+    if lines.empty:
+        return Figure(
+            id=_ID,
+            title="No run can be set against another",
+            missing=" ".join(
+                ["This campaign has no run that can be compared.", *common.left_out_notes(campaign)]
+            ),
+        )
+    title = _title(campaign, lines)
+    several = common.several(lines["configuration"])
+    first, second = campaign.manifest.baseline, campaign.manifest.candidate
+    present = set(lines["configuration"])
+    mark = ""
+    if first in present and second in present and first and second:
+        pair = f"{common.label(campaign, second)} against {common.label(campaign, first)}"
+        mark = f" {pair}: {common.comparison(campaign, (first, second)).words}."
+        mark = mark.replace("..", ".")
+    rule = (
+        "Each row at one client, lengths and load: those that most configurations ran, of several "
+        "the highest load (the number beside the workload, in requests in flight). "
+        if several
+        else "The number beside the workload is the requests in flight. "
+    )
+    cells, heads = _picture(campaign, lines)
+    drawable = len(heads) <= _MOST_COLUMNS
+    table = pd.DataFrame(
+        {
+            "workload": lines["workload"],
+            "metric": [METRICS[m].label for m in lines["metric"]],
+            "configuration": common.labels(campaign, lines["configuration"]),
+            "value": lines["value"],
+            "unit": [METRICS[m].unit for m in lines["metric"]],
+            "lowest repeat": lines["low"],
+            "highest repeat": lines["high"],
+            "requests in flight": lines["concurrency"],
+            "input tokens": lines["isl"],
+            "output tokens": lines["osl"],
+            "client": lines["client"],
+            "runs": lines["n_runs"],
+            "ok requests": lines["n_ok"],
+        }
+    )
+    used = lines.drop_duplicates("runs")
+    return Figure(
+        id=_ID,
+        title=title,
+        subtitle=(
+            rule
+            + ("Bars: share of the row's largest value; bold: best; " if several else "")
+            + "↓: lower is better. "
+            + f"{words.capital(common.interval(lines['n_runs']))}.{mark}"
+        ),
+        chart=of_settings(cells, heads, row_px=_ROW_PX, bold_names=False) if drawable else None,
+        table=table,
+        alt=f"{title}. "
+        + " ".join(
+            f"{r['workload']}, {METRICS[r['metric']].label}: "
+            f"{common.label(campaign, r['configuration'])} {_shown(r['value'], r['metric'])}."
+            for r in lines.to_dict("records")
+        ),
+        source=common.source(campaign, used),
+        runs=common.runs_of(used),
+        open_table=not drawable,
+    )
