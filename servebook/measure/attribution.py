@@ -6,6 +6,7 @@ gaps would count one prefill many times.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.stats import theilslopes
 from servebook.measure.steps import Timeline, timelines
 from servebook.tables import Tables
 
-__all__ = ["CONTROL_COLUMNS", "RATE_COLUMNS", "prefill_rate", "shuffled_control"]
+__all__ = ["CONTROL_COLUMNS", "RATE_COLUMNS", "prefill_rate", "shuffled_control", "stalled_steps"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -52,7 +53,7 @@ LEAST_STEPS = 10
 _MOST_STEPS = 1500
 
 
-def prefill_rate(tables: Tables) -> pd.DataFrame:
+def prefill_rate(tables: Tables, *, lines: Iterable[Timeline] | None = None) -> pd.DataFrame:
     """Regress the time that stalled steps lost on their prompt tokens: run by run, and pooled.
 
     One row per run with gaps (level "run", in table order), then one per configuration with a
@@ -61,7 +62,8 @@ def prefill_rate(tables: Tables) -> pd.DataFrame:
     counts), rate_tok_s with rate_low_tok_s and rate_high_tok_s (1 / the Theil-Sen slope and its
     95 % interval, within these steps only), base_ms (intercept), residual_p50_ms and
     residual_p90_ms (absolute), overall_tok_s (all tokens / all time lost, the fixed cost of a
-    prefill included), why (words where there is no rate, else ""). NaN where undefined.
+    prefill included), why (words where there is no rate, else ""). NaN where undefined. ``lines``:
+    timelines of these tables to use instead of all, where they are at hand.
     """
     configuration = dict(
         zip(
@@ -72,14 +74,14 @@ def prefill_rate(tables: Tables) -> pd.DataFrame:
     )
     rows: list[dict[str, Any]] = []
     pooled: dict[Any, list[tuple[Floats, Floats]]] = {}
-    for line in timelines(tables):
+    for line in timelines(tables) if lines is None else lines:
         run_id = line.tokens.run_id
         name = configuration[run_id]
         common = {"level": "run", "run_id": run_id, "configuration": name}
         if line.style == "shared":
             rows.append(common | _rate(np.empty(0), np.empty(0)) | {"why": _SHARED})
             continue
-        lost, tokens = _stalled_steps(line)
+        lost, tokens = stalled_steps(line)
         rows.append(common | _rate(lost, tokens))
         pooled.setdefault(name, []).append((lost, tokens))
     for name, parts in pooled.items():
@@ -93,8 +95,11 @@ def prefill_rate(tables: Tables) -> pd.DataFrame:
 _SHARED = "prompts share steps with decodes: no step is stalled"
 
 
-def _stalled_steps(line: Timeline) -> tuple[Floats, Floats]:
-    """Time lost in ns and prompt tokens of each stalled step of which both are known."""
+def stalled_steps(line: Timeline) -> tuple[Floats, Floats]:
+    """Time lost in ns and prompt tokens of each stalled step of which both are known.
+
+    Lost is what the step took beyond the usual decode step of as many requests.
+    """
     found, n = line.prefills, len(line.ends)
     isl = np.append(line.tokens.isl, np.nan)[found.request]
     tokens = np.bincount(found.step, isl, minlength=n)  # NaN where one is unknown
@@ -131,7 +136,7 @@ def _rate(lost: Floats, tokens: Floats) -> dict[str, Any]:
     }
 
 
-def shuffled_control(tables: Tables) -> pd.DataFrame:
+def shuffled_control(tables: Tables, *, lines: Iterable[Timeline] | None = None) -> pd.DataFrame:
     """Attribute steps to first tokens of another run: what is left is what chance explains.
 
     For each run with stalled steps (prompts in steps of their own): the share of the steps with a
@@ -139,20 +144,22 @@ def shuffled_control(tables: Tables) -> pd.DataFrame:
     steps usually lose), with the run's own first tokens and with those of the next run in order
     of run_id, stretched to the same time (of a single run: its own, mirrored in time). Columns:
     run_id, other_run_id, n_steps, long_fraction, n_shuffled_steps, shuffled_long_fraction,
-    long_share_of_time (the share that points strewn at random would hit).
+    long_share_of_time (the share that points strewn at random would hit). ``lines``: timelines of
+    these tables to use instead of all.
     """
-    lines = sorted(
-        (line for line in timelines(tables) if line.style != "shared" and line.joined.any()),
+    known = timelines(tables) if lines is None else lines
+    chosen = sorted(
+        (line for line in known if line.style != "shared" and line.joined.any()),
         key=lambda line: line.tokens.run_id,
     )
     rows = []
-    for number, line in enumerate(lines):
+    for number, line in enumerate(chosen):
         stalled = np.unique(line.prefills.step)
         stalled = stalled[line.joined[stalled]]
         if not len(stalled):
             continue
         own = _hit(line, line.tokens.first)
-        other = lines[(number + 1) % len(lines)]
+        other = chosen[(number + 1) % len(chosen)]
         moved = _hit(line, _stretched(other, line, mirrored=other is line))
         excess = line.length - line.decode
         long = excess > 0.5 * np.median(excess[stalled])

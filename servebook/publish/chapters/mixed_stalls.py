@@ -63,11 +63,12 @@ def _stalled(campaign: Campaign) -> _Stalled:
             "expected": known["expected_stall_frequency"],
             "longest": known["longest_stall_ms"],
             "n_stalls": known["n_stalls"],
-            "n_prefill": known["n_prefill_stalls"],
             "batches": known["n_prefill_batches"],
             "k": known["prefill_batch_mean"],
         }
         row |= {key: values.median() for key, values in both.items()}
+        for key in ("n_stalls", "n_prefill_stalls"):
+            row[f"all_{key}"] = int(known[key].sum())
         for key in ("frequency", "stall_share"):
             several = len(known) > 1
             row[f"{key}_low"] = both[key].min() if several else np.nan
@@ -210,7 +211,7 @@ def stall_time(campaign: Campaign) -> Figure:
 
 def _lost_to(row: pd.Series[Any]) -> str:
     """What takes the time in stalls: the sentence names prefills alone only where they are all."""
-    n, by_prefill = int(row["n_stalls"]), int(row["n_prefill"])
+    n, by_prefill = row["all_n_stalls"], row["all_n_prefill_stalls"]
     if by_prefill == n:
         return "Waiting for other requests' prefills takes"
     return f"Stalls, {by_prefill:,} of {n:,} of them by other requests' prefills, take"

@@ -1,0 +1,210 @@
+"""Chapter 05, causes: the stalls of each run by cause, and a control that must fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from servebook.measure.attribution import shuffled_control
+from servebook.measure.metrics import METRICS
+from servebook.measure.percentiles import below_floor
+from servebook.measure.stalled_gaps import CONGESTED
+from servebook.publish import theme, words
+from servebook.publish.chapters import common, stalled
+from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
+from servebook.publish.charts.anatomy import own_against_other
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["stall_causes", "stall_control"]
+
+
+def stall_causes(campaign: Campaign) -> Figure:
+    """The stalls of each mixed run by cause, beside the percentiles and the expectation."""
+    figure, title = "mixed-stall-causes", "Mixed load: causes of stalls"
+    if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
+        return nothing
+    names = stalled.conditions(campaign)
+    summary = stalled.summary(campaign).set_index("run_id")
+    metrics = common.metrics(campaign).set_index("run_id")
+    runs = [run for run in names if run in summary.index and summary.loc[run, "why"] == ""]
+    watched = set(stalled.watched(campaign, tuple(runs)))
+    rows = summary.loc[runs].copy()
+    n = rows["n_gaps"]
+    for name, q in (("itl_p99_ms", 99.0), ("itl_p999_ms", 99.9)):
+        low = [below_floor(q, int(k)) for k in n]
+        rows[name] = metrics.loc[runs, name].mask(pd.Series(low, index=rows.index))
+    rows["longest"] = metrics.loc[runs, "itl_max_ms"]
+    rows["n_link_stalls"] = rows["n_link_stalls"].where(rows.index.isin(watched))
+    rows["run"] = [stalled.run_words(names[run], run) for run in runs]
+    # The formula is of prompts that have steps of their own.
+    rows["expected_stall_frequency"] = rows["expected_stall_frequency"].where(
+        rows["prefill_style"] != "shared"
+    )
+    for name in _PERCENT:
+        rows[name] = 100 * rows[name]
+    unexplained = words.count(int(rows["n_unexplained_stalls"].sum()), "stall")
+    total, by_prefill = int(rows["n_stalls"].sum()), int(rows["n_prefill_stalls"].sum())
+    other = total - by_prefill
+    several = words.count(len(runs), "mixed run")
+    if not total:
+        title = f"No gap is a stall in {several}"
+    elif not other:
+        title = (
+            f"All {total:,} stalls in {several} are prefills of other requests"
+            if total > 1
+            else f"The only stall in {several} is a prefill of another request"
+        )
+    else:
+        title = (
+            f"{words.percent(by_prefill / total)} of the {total:,} stalls in {several} are "
+            f"prefills of other requests; unexplained: {unexplained}"
+        )
+    unwatched = [run for run in runs if run not in watched]
+    notes = (
+        f"Stall: {METRICS['n_stalls'].definition}.",
+        (
+            "Expected: (c - k) / (k (OSL - 1)), c the most requests that decoded at once, k the "
+            "prompts per prefill as seen; a dash where prompts share steps: it does not hold there."
+        ),
+        (
+            "p99 and p99.9 are given only above 662 and 6,636 gaps; the longest gap of all stands "
+            "beside them."
+        ),
+        (
+            f"Link: a link of known speed was more than {words.percent(CONGESTED)} busy in a step "
+            "that took several decode steps' time without a prompt."
+        ),
+        f"No counter of a link watched {len(unwatched)} of the runs: there a "
+        " stall cannot be put down to a link, and a dash stands for it."
+        if unwatched
+        else "",
+    )
+    return Figure(
+        id=figure,
+        title=title,
+        subtitle=(
+            f"Gaps of ok requests. n = {n.sum():,.0f} gaps in {several}; shares of steps where the "
+            "engine's steps could be recovered."
+        ),
+        table=common.table(rows.reset_index(), [("run", "run"), *_COLUMNS]),
+        source=common.source(campaign, mixed_rows(campaign)),
+        runs=tuple(sorted(runs)),
+        notes=(*(note for note in notes if note), *common.left_out_notes(campaign, WORKLOAD)),
+        open_table=True,
+    )
+
+
+_PERCENT = (
+    "stall_fraction_of_gaps",
+    "stall_fraction_of_steps",
+    "stall_share_of_decode_time",
+    "first_stall_fraction",
+    "inside_stall_fraction",
+    "expected_stall_frequency",
+)
+_COLUMNS = (
+    ("n_gaps", "gaps"),
+    ("n_stalls", "stalls"),
+    ("stall_fraction_of_gaps", "stalls (% of gaps)"),
+    ("expected_stall_frequency", "expected (% of gaps)"),
+    ("stall_fraction_of_steps", "stalled steps (% of steps)"),
+    ("stall_share_of_decode_time", "time in stalls (% of decode time)"),
+    ("first_stall_fraction", "after own first token (% of those gaps)"),
+    ("inside_stall_fraction", "inside requests (% of those gaps)"),
+    ("n_prefill_stalls", "by prefill"),
+    ("n_link_stalls", "by link"),
+    ("n_unexplained_stalls", "unexplained"),
+    ("itl_p99_ms", "ITL p99 (ms)"),
+    ("itl_p999_ms", "ITL p99.9 (ms)"),
+    ("longest_stall_ms", "worst stall (ms)"),
+    ("longest", "longest gap (ms)"),
+    ("prefill_batch_mean", "k, prompts per prefill"),
+    ("running_peak", "c, decoding at once"),
+)
+
+
+def stall_control(campaign: Campaign) -> Figure:
+    """The attribution with first tokens of another run, which must explain next to nothing."""
+    figure, title = "mixed-stall-control", "Mixed load: a control of the causes"
+    if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
+        return nothing
+    names, looks = stalled.conditions(campaign), theme.looks(campaign.manifest.configurations)
+    lines = [one.line for one in stalled.mixed(campaign) if one.line]
+    rows = shuffled_control(campaign.tables, lines=lines).set_index("run_id")
+    runs = [run for run in names if run in rows.index]
+    rows = rows.loc[runs]
+    if rows.empty:
+        why = "No engine step of a mixed run was stalled, so there is no attribution to control."
+        return Figure(id=figure, title=title, missing=why)
+    own = _pooled(rows["long_fraction"], rows["n_steps"])
+    other = _pooled(rows["shuffled_long_fraction"], rows["n_shuffled_steps"])
+    chance = _pooled(rows["long_share_of_time"], rows["n_shuffled_steps"])
+    if other < own / 2:
+        title = (
+            f"Of the steps with a first token {words.percent(own)} are long; with first tokens of "
+            f"another run the same count gives {words.percent(other)}, and times at random "
+            f"{words.percent(chance)}"
+        )
+    else:
+        title = (
+            f"The control does not fail as it must: {words.percent(own)} of steps are long with "
+            f"own first tokens, {words.percent(other)} with those of another run. Do not trust "
+            "the causes"
+        )
+    rows = rows.assign(
+        row=runs,
+        label=[stalled.run_words(names[run], run) for run in runs],
+        other_label=[stalled.run_words(names[run], run) for run in rows["other_run_id"]],
+        colour=[looks[names[run]["configuration"]].colour for run in runs],
+        own=rows["long_fraction"],
+        other=rows["shuffled_long_fraction"],
+        chance=rows["long_share_of_time"],
+    )
+    rows["tip"] = [
+        f"own {words.percent(r['own'])} of {r['n_steps']}, other run "
+        f"{words.percent(r['other'])} of {r['n_shuffled_steps']}"
+        for r in rows.to_dict("records")
+    ]
+    percent = {key: 100 * rows[key] for key in ("own", "other", "chance")}
+    columns = ["row", "label", "own", "other", "chance", "colour", "tip"]
+    return Figure(
+        id=figure,
+        title=title,
+        subtitle=(
+            f"● own first tokens (n = {rows['n_steps'].sum():,.0f} steps), ○ those of another "
+            f"mixed run stretched to the same time (n = {rows['n_shuffled_steps'].sum():,.0f} "
+            "steps), | what times at random would hit. The further apart, the surer the cause."
+        ),
+        chart=own_against_other(rows[columns], "steps with a first token that are long"),
+        table=common.table(
+            rows.assign(**percent),
+            [
+                ("label", "run"),
+                ("own", "own first tokens (% of steps long)"),
+                ("n_steps", "steps"),
+                ("other", "another run's (% of steps long)"),
+                ("n_shuffled_steps", "steps, other run"),
+                ("chance", "at random (% of time)"),
+                ("other_label", "the other run"),
+            ],
+        ),
+        alt=f"{title}. " + " ".join(f"{r['label']}: {r['tip']}." for r in rows.to_dict("records")),
+        source=common.source(campaign, mixed_rows(campaign)),
+        runs=tuple(sorted(runs)),
+        notes=(
+            (
+                "Long: longer than the usual decode step by more than half of what stalled steps "
+                "of the run usually lose. Runs without a stalled step are not drawn."
+            ),
+            "With one run only the control takes its own first tokens, mirrored in time."
+            if (rows["other_run_id"] == rows.index).any()
+            else "Each run takes the first tokens of the next one by name.",
+        ),
+    )
+
+
+def _pooled(share: pd.Series[Any], n: pd.Series[Any]) -> float:
+    known = share.notna()
+    return float((share * n)[known].sum() / n[known].sum()) if n[known].sum() else float("nan")

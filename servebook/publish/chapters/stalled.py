@@ -1,0 +1,117 @@
+"""The gaps of a campaign told apart once: what each is, and what follows from it run by run.
+
+Reconstructed campaigns get none of it: their gaps come from a model, and causes found in them would
+say something of the model only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from servebook.measure.stalled_gaps import ClassifiedRun, classify
+from servebook.measure.stalls import SUMMARY_COLUMNS, stall_summary
+from servebook.publish.chapters import common
+from servebook.publish.chapters.fabric_base import measured
+from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = [
+    "classified",
+    "conditions",
+    "mixed",
+    "modelled",
+    "no_causes",
+    "run_words",
+    "summary",
+    "watched",
+]
+
+_MODELLED = (
+    "The gaps of this campaign come from an engine model, not from an engine. Causes of stalls are "
+    "not analysed on reconstructed data: they would say something of the model only."
+)
+_NO_CLOCK = (
+    "Causes of stalls cannot be told here: the dumps have no common clock for their requests, or "
+    "no times of their tokens."
+)
+
+
+def modelled(campaign: Campaign) -> bool:
+    """Whether the campaign's dumps are reconstructed."""
+    return campaign.manifest.provenance == "reconstructed"
+
+
+def _links(campaign: Campaign) -> pd.DataFrame:
+    """Intervals of counters on links whose speed is known."""
+    fabric = measured(campaign)
+    if fabric is None:
+        return pd.DataFrame()
+    return fabric.intervals[fabric.intervals["util_fraction"].notna()]
+
+
+@common.memo
+def classified(campaign: Campaign) -> tuple[ClassifiedRun, ...]:
+    """``classify`` of the campaign with its links; nothing for reconstructed campaigns."""
+    return () if modelled(campaign) else tuple(classify(campaign.tables, _links(campaign)))
+
+
+@common.memo
+def summary(campaign: Campaign) -> pd.DataFrame:
+    """``stall_summary`` of the campaign: one row per run; none for reconstructed campaigns."""
+    if modelled(campaign):
+        return pd.DataFrame(columns=list(SUMMARY_COLUMNS))
+    found = classified(campaign)
+    return stall_summary(campaign.tables, common.metrics(campaign), classified=found)
+
+
+def mixed(campaign: Campaign) -> tuple[ClassifiedRun, ...]:
+    """The classified mixed runs that comparisons use, in table order."""
+    runs = set(common.runs_of(mixed_rows(campaign)))
+    return tuple(one for one in classified(campaign) if one.tokens.run_id in runs)
+
+
+def watched(campaign: Campaign, run_ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the runs during which counters read a link of known speed."""
+    links = _links(campaign)
+    if links.empty:
+        return ()
+    begin = links["t0_ns"].to_numpy(dtype=np.int64)
+    end = links["t1_ns"].to_numpy(dtype=np.int64)
+    table = campaign.tables.runs.select(["run_id", "clock", "start_ns", "end_ns"]).to_pylist()
+    times = {row["run_id"]: row for row in table}
+    return tuple(
+        run
+        for run in run_ids
+        if times[run]["clock"] == "epoch"
+        and times[run]["start_ns"] is not None
+        and times[run]["end_ns"] is not None
+        and ((begin < times[run]["end_ns"]) & (end > times[run]["start_ns"])).any()
+    )
+
+
+def no_causes(campaign: Campaign, figure: str, title: str) -> Figure | None:
+    """The figure in words where a campaign has no run whose stalls have causes; else None."""
+    if mixed_rows(campaign).empty:
+        return common.absent(campaign, figure, title, WORKLOAD)
+    if modelled(campaign):
+        return Figure(id=figure, title=title, missing=_MODELLED)
+    if not mixed(campaign):
+        return Figure(id=figure, title=title, missing=_NO_CLOCK)
+    return None
+
+
+def conditions(campaign: Campaign) -> dict[str, dict[str, Any]]:
+    """The styled condition of each run that comparisons use, in the order of the page."""
+    rows = mixed_rows(campaign).to_dict("records")
+    return {run: {str(k): v for k, v in row.items()} for row in rows for run in row["runs"]}
+
+
+def run_words(row: dict[str, Any], run_id: str) -> str:
+    """A run as words: its condition, and which of several repeats it is."""
+    runs = list(row["runs"])
+    repeat = f" · run {runs.index(run_id) + 1}" if len(runs) > 1 else ""
+    return f"{row['row_label']}{repeat}"

@@ -1,0 +1,106 @@
+"""Causes of stalls on the page: shown for measured campaigns, said in words for all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+from small import MANIFEST, campaign, loopback
+
+from servebook.publish.chapters import mixed
+from servebook.publish.chapters.mixed_stalls import _lost_to
+from servebook.publish.output import Figure
+from servebook.publish.spec import specification
+from servebook.read.campaign import Campaign
+
+FIGURES = (mixed.stall_anatomy, mixed.stall_causes, mixed.stall_control, mixed.engine_timeline)
+
+
+def table(figure: Figure) -> pd.DataFrame:
+    assert figure.table is not None
+    return figure.table
+
+
+@pytest.mark.parametrize("function", FIGURES)
+def test_causes_are_not_analysed_on_reconstructed_data(
+    function: Callable[[Campaign], Figure],
+) -> None:
+    modelled = MANIFEST.replace("measured", "reconstructed\nprovenance_note: made by a model")
+    figure = function(campaign({"r": {"gaps_ms": [5.0] * 300}}, modelled))
+    assert "not analysed on reconstructed data" in figure.missing
+    assert figure.table is None
+    assert figure.chart is None
+
+
+@pytest.mark.parametrize("function", FIGURES)
+def test_without_a_common_clock_no_cause_is_told(function: Callable[[Campaign], Figure]) -> None:
+    figure = function(campaign({"r": {"gaps_ms": [5.0] * 300, "clock": "none"}}))
+    assert "no common clock" in figure.missing
+
+
+def test_the_rate_is_that_of_the_engine_s_own_log() -> None:
+    """The manifest says what the imitation engine logged: about 43,000 tokens/s."""
+    rows = table(mixed.stall_anatomy(loopback())).set_index("configuration")
+    assert rows.loc["16 slots", "prefill rate (tokens/s)"] == pytest.approx(43_000, rel=0.05)
+    assert "16 slots, chunked" not in rows.index
+
+
+def test_every_stall_has_one_cause_and_stands_in_the_table() -> None:
+    rows = table(mixed.stall_causes(loopback()))
+    causes = rows["by prefill"] + rows["by link"].fillna(0) + rows["unexplained"]
+    assert (causes == rows["stalls"]).all()
+    assert (rows["stalls"] / rows["gaps"] * 100).tolist() == pytest.approx(
+        rows["stalls (% of gaps)"].tolist()
+    )
+    chunked = rows[rows["run"].str.contains("chunked")]
+    assert len(chunked) == 1
+    assert chunked["stalls"].sum() == 0
+    assert chunked["expected (% of gaps)"].isna().all()
+    few = rows["gaps"] < 6636
+    assert rows.loc[few, "ITL p99.9 (ms)"].isna().all()
+    assert rows.loc[~few, "ITL p99.9 (ms)"].notna().all()
+
+
+def test_runs_that_no_counter_watched_have_no_count_of_link_stalls() -> None:
+    rows = table(mixed.stall_causes(loopback()))
+    assert rows["by link"].isna().any()
+    without = table(mixed.stall_causes(campaign({"r": {"gaps_ms": [5.0] * 300}})))
+    assert without["by link"].isna().all()
+
+
+def test_first_tokens_of_another_run_explain_no_more_than_chance() -> None:
+    figure = mixed.stall_control(loopback())
+    rows = table(figure)
+    assert (rows["own first tokens (% of steps long)"] > 90).all()
+    assert (rows["another run's (% of steps long)"] < 50).all()
+    assert (rows["run"] != rows["the other run"]).all()
+    assert "does not fail" not in figure.title
+
+
+def test_the_timeline_is_small_and_has_no_more_lanes_than_requests_in_flight() -> None:
+    figure = mixed.engine_timeline(loopback())
+    spec = json.dumps(specification(figure.chart), separators=(",", ":"))  # type: ignore[arg-type]
+    assert len(spec) < 60_000
+    domain = json.loads(spec)["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert domain[0] == 16
+    assert len(figure.runs) == 1
+    shares = table(figure).set_index("what")["share of all lanes' time (%)"]
+    stalls = shares.index.str.contains("within decode")
+    assert shares[~stalls].sum() == pytest.approx(100)
+    assert 0 < shares[stalls].sum() < 100
+
+
+@pytest.mark.parametrize(
+    ("stalls", "by_prefill", "words"),
+    [
+        (12, 12, "Waiting for other requests' prefills takes"),
+        (1200, 1100, "Stalls, 1,100 of 1,200 of them by other requests' prefills, take"),
+    ],
+)
+def test_time_is_put_down_to_prefills_only_where_they_are_all(
+    stalls: int, by_prefill: int, words: str
+) -> None:
+    row = pd.Series({"all_n_stalls": stalls, "all_n_prefill_stalls": by_prefill})
+    assert _lost_to(row) == words
