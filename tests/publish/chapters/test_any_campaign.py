@@ -114,3 +114,19 @@ def test_without_a_run_of_a_workload_nothing_is_a_verdict() -> None:
     small = book("all failed")
     statements = [prefill.verdict(small), decode.verdict(small), mixed.tail_statement(small)]
     assert not any(s.verdict for s in statements)
+
+
+@functools.cache
+def drafted() -> Campaign:
+    """A campaign whose manifest says nothing, as ``servebook init`` writes it."""
+    return campaign(
+        {"r": {"configuration": None, "gaps_ms": [5.0] * 60}},
+        "servebook: 1\nname: small\nconfigurations:\n  config-1: {label: null}\n",
+    )
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_manifest_that_says_nothing_breaks_no_chapter(
+    function: Callable[[Campaign], Output],
+) -> None:
+    payload(function(drafted()))
