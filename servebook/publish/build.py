@@ -5,14 +5,18 @@ One driver process. Whatever fails, the last good page stays and the error names
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nbformat import NotebookNode
 from tqdm import tqdm
 
 from servebook.errors import BuildError, ServebookError
@@ -20,10 +24,13 @@ from servebook.publish.about import About, about, spelled
 from servebook.publish.checks import problems
 from servebook.publish.collect import Chapter, Content, chapter, collect
 from servebook.publish.draw import Studio
-from servebook.publish.execute import run
+from servebook.publish.execute import quiet
 from servebook.publish.files import write_chart, write_claims, write_tables
+from servebook.publish.forks import Zygote
 from servebook.publish.page import render
 from servebook.publish.release import publish, staging
+from servebook.publish.scratch import scratch
+from servebook.publish.together import run_all
 
 __all__ = ["build", "home"]
 
@@ -87,6 +94,18 @@ def _campaigns(given: Sequence[Path], root: Path) -> list[Path]:
     return [path.resolve() for path in found]
 
 
+@dataclass(frozen=True)
+class _Site:
+    """What the campaigns of one build share."""
+
+    base: Path
+    folder: Path  # for sockets and files, gone afterwards
+    zygote: Zygote | None
+    studio: Studio
+    bundle: Future[str]
+    report: Reporter
+
+
 class _Drawings:
     """The drawings asked for so far, by figure."""
 
@@ -116,22 +135,30 @@ class _Drawings:
 
 
 def _chapters(
-    root: Path, notebooks: Path, base: Path, drawings: _Drawings, report: Reporter
+    root: Path, notebooks: Path, site: _Site, zygote: Zygote | None, drawings: _Drawings
 ) -> list[Chapter]:
     paths = sorted(notebooks.glob("*.ipynb"))
     if not paths:
         raise BuildError(f"no notebooks in {notebooks}")
-    shown = spelled(root, base)
+    shown = spelled(root, site.base)
     shown = f"../{shown}" if "/" in shown else shown
-    built = []
-    for path in paths:
-        start = time.perf_counter()
-        nb = run(path, {"campaign": str(root)}, progress=report.bar(f"{root.name}: {path.stem}"))
+    start = time.perf_counter()
+
+    def finish(nb: NotebookNode, path: Path) -> Chapter:
         one = chapter(nb, path, shown)
         drawings.order(one)
-        built.append(one)
-        report.say(f"{root.name}: {path.stem}: {time.perf_counter() - start:.1f} s")
-    return built
+        site.report.say(f"{root.name}: {path.stem} after {time.perf_counter() - start:.1f} s")
+        return one
+
+    with tempfile.TemporaryDirectory(dir=site.folder, prefix="") as folder:
+        return run_all(
+            paths,
+            {"campaign": str(root)},
+            Path(folder),
+            zygote=zygote,
+            finish=finish,
+            bar=lambda path: site.report.bar(f"{root.name}: {path.stem}"),
+        )
 
 
 def _secrets(root: Path, notebooks: Path) -> list[str]:
@@ -151,19 +178,35 @@ def _write(content: Content, page: str, facts: About, drawings: _Drawings, outpu
         return publish(folder, output, facts.name)
 
 
-def _build_one(
-    root: Path, output: Path, notebooks: Path, base: Path, studio: Studio, bundle: Future[str],
-    report: Reporter, load: Load | None,
-) -> Path:  # fmt: skip
-    with report.step(f"{root.name}: reading"):
-        facts = about(root, base, load)
-    drawings = _Drawings(studio)
-    content = collect(_chapters(root, notebooks, base, drawings, report))
+@contextmanager
+def _opened(root: Path, site: _Site, load: Load | None) -> Iterator[tuple[About, Zygote | None]]:
+    """What the page says of the campaign, and what its kernels are forked from."""
+    zygote = site.zygote if site.zygote is not None and site.zygote.ready() else None
+    if load is not None or zygote is None:
+        yield about(root, site.base, load), zygote
+        return
+    try:
+        own, facts = zygote.campaign(root, site.base)
+    except OSError:
+        raise BuildError(
+            f"{root.name}: the process that reads the campaign ended (killed, or out of memory)"
+        ) from None
+    with own:
+        yield facts, own
+
+
+def _build_one(root: Path, output: Path, notebooks: Path, site: _Site, load: Load | None) -> Path:
+    report = site.report
+    with contextlib.ExitStack() as stack:
+        with report.step(f"{root.name}: reading"):
+            facts, zygote = stack.enter_context(_opened(root, site, load))
+        drawings = _Drawings(site.studio)
+        content = collect(_chapters(root, notebooks, site, zygote, drawings))
     with report.step(f"{root.name}: drawing"):
         drawings.fill(content)
-        script = bundle.result()
+        script = site.bundle.result()
     with report.step(f"{root.name}: page"):
-        page = render(content, facts, script, base / "report" / "template")
+        page = render(content, facts, script, site.base / "report" / "template")
         if found := problems(page, _secrets(root, notebooks)):
             raise BuildError(
                 f"the page of {root.name} is not fit to publish: {'; '.join(found[:5])}"
@@ -193,14 +236,19 @@ def build(
     report = Reporter(verbose)
     failures: list[ServebookError] = []
     roots = _campaigns(campaigns, base)
-    with Studio() as studio:
-        bundle = studio.bundle()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(scratch())
+        zygote = Zygote.start(folder / "ipython")
+        if zygote is not None:
+            stack.enter_context(zygote)
+        studio = stack.enter_context(Studio())
+        stack.enter_context(quiet())
+        site = _Site(base, folder, zygote, studio, studio.bundle(), report)
         for root in roots:
             try:
                 page = _build_one(
-                    root, output, (notebooks or base / "notebooks").resolve(), base, studio,
-                    bundle, report, load,
-                )  # fmt: skip
+                    root, output, (notebooks or base / "notebooks").resolve(), site, load
+                )
             except ServebookError as error:
                 failures.append(error)
             else:

@@ -10,26 +10,35 @@ in a notebook is either wrong code or a doubt that belongs into the page's text.
 from __future__ import annotations
 
 import ast
+import asyncio
 import logging
 import math
 import re
-import tempfile
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
+from jupyter_core.utils import ensure_event_loop
 from nbformat import NotebookNode
 
 from servebook.errors import BuildError
-from servebook.publish.kernel import kernel_class
+from servebook.publish.kernel import end, kernel_class
+from servebook.publish.scratch import scratch
 
-__all__ = ["Scalar", "defaults", "run"]
+if TYPE_CHECKING:
+    from servebook.publish.forks import Zygote
+    from servebook.publish.kernel import Running
+
+__all__ = ["Run", "Scalar", "defaults", "quiet", "run"]
 
 Scalar = str | int | float | bool
 
 START_TIMEOUT_S = 120
+EXITED = "it ended the kernel (exit), so the cells after it did not run"
 ADDED = {"injected-parameters", "papermill-error-cell-tag"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -92,7 +101,7 @@ def _checked(parameters: Mapping[str, Scalar], known: Mapping[str, Scalar], path
 def _cause(output: NotebookNode) -> str:
     value = ANSI.sub("", output.evalue).strip()
     if output.ename in ("SystemExit", "ZMQExitAutocall"):
-        return "it ended the kernel (exit), so the cells after it did not run"
+        return EXITED
     own = ("DumpError", "ManifestError", "BuildError", "ServebookError")
     return value if output.ename in own and value else f"{output.ename}: {value or 'no message'}"
 
@@ -122,67 +131,153 @@ def _first_unanswered(cells: list[NotebookNode]) -> tuple[int | None, str]:
     return None, ""
 
 
-def run(
-    path: Path, parameters: Mapping[str, Scalar], *, progress: Mapping[str, Any] | None = None
-) -> NotebookNode:
-    """The executed notebook; every code cell of it ran, none with an error or a warning.
-
-    ``progress`` holds options of the tqdm bar; None shows no bar. Cells run in the notebook's
-    own folder.
-
-    Raises:
-        BuildError: naming notebook, cell and cause.
-
-    """
-    try:
-        nb = _read(path)
-    except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
-        raise _fail(path, f"it is not a notebook: {error}") from None
-    _checked(parameters, defaults(nb, path), path)
-    with tempfile.TemporaryDirectory(prefix="sb-") as folder:
-        saved = Path(folder) / "out.ipynb"
-        return _executed(path, saved, parameters, progress)
+class _Exited(Exception):  # noqa: N818 - no error: the way out of a run
+    """A cell asked its kernel to end."""
 
 
-def _executed(
-    path: Path, saved: Path, parameters: Mapping[str, Scalar], progress: Mapping[str, Any] | None
-) -> NotebookNode:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+class Run:
+    """One notebook's run, which another thread may stop."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._process: Running | None = None
+        self._stopped = False
+        self._nb: NotebookNode | None = None
+
+    def stop(self) -> None:
+        """End it at once, started or not; it then fails."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                end(self._process)
+
+    def _launched(self, process: Running) -> None:
+        with self._lock:
+            self._process = process
+            if self._stopped:
+                end(process)
+
+    def __call__(
+        self,
+        parameters: Mapping[str, Scalar],
+        folder: Path,
+        *,
+        zygote: Zygote | None = None,
+        progress: Mapping[str, Any] | None = None,
+    ) -> NotebookNode:
+        """The executed notebook; every code cell of it ran, none with an error or a warning.
+
+        ``folder`` (absolute, short) takes sockets and files of the kernel, which is forked from
+        ``zygote`` where there is one. ``progress`` holds options of the tqdm bar; None shows no
+        bar. Cells run in the notebook's own folder.
+
+        Raises:
+            BuildError: naming notebook, cell and cause.
+
+        """
+        path = self.path
+        try:
+            nb = nbformat.read(path, as_version=4)
+        except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
+            raise _fail(path, f"it is not a notebook: {error}") from None
+        _checked(parameters, defaults(nb, path), path)
+        if self._stopped:
+            raise _fail(path, "it was stopped")
+        return self._executed(parameters, folder, zygote, progress)
+
+    def _executed(
+        self,
+        parameters: Mapping[str, Scalar],
+        folder: Path,
+        zygote: Zygote | None,
+        progress: Mapping[str, Any] | None,
+    ) -> NotebookNode:
         import papermill
         from nbclient.exceptions import DeadKernelError
         from papermill.exceptions import PapermillExecutionError
 
+        path = self.path
+        try:
+            with _event_loop():
+                # Neither an output path (papermill would write the notebook before and after each
+                # cell) nor a working folder (it would change that of this process, so of all).
+                papermill.execute_notebook(
+                    path,
+                    None,
+                    parameters=dict(parameters),
+                    kernel_name="python3",
+                    language="python",
+                    progress_bar=dict(progress) if progress else False,
+                    start_timeout=START_TIMEOUT_S,
+                    shutdown_kernel="immediate",
+                    kernel_manager_class=kernel_class(folder, path.parent, zygote, self._launched),
+                    on_notebook_start=self._started,
+                    on_cell_executed=_refuse_exit,
+                )
+        except PapermillExecutionError as error:
+            _require_complete(self._cells(), path)
+            raise _fail(path, f"{error.ename}: {error.evalue}") from None
+        except _Exited as ended:
+            places = [i for i, cell in enumerate(self._cells()) if cell is ended.args[0]]
+            raise _fail(path, EXITED, places[0], ended.args[0].source) from None
+        except (DeadKernelError, RuntimeError, OSError):
+            cause = "the kernel died in it (killed, out of memory, or a crash in native code)"
+            raise _fail(path, cause, *_first_unanswered(self._cells())) from None
+        finally:
+            if self._process is not None:
+                end(self._process)
+        _require_complete(self._cells(), path)
+        assert self._nb is not None
+        return self._nb
+
+    def _started(self, notebook: NotebookNode) -> None:
+        self._nb = notebook
+
+    def _cells(self) -> list[NotebookNode]:
+        """The cells of the file, without those that papermill adds, so that numbers match it."""
+        cells = self._nb.cells if self._nb is not None else []
+        return [cell for cell in cells if not ADDED & set(cell.metadata.get("tags", []))]
+
+
+@contextmanager
+def _event_loop() -> Iterator[None]:
+    """The loop that jupyter_client makes for each thread, closed when the notebook is done."""
+    loop = ensure_event_loop()
+    try:
+        yield
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        asyncio.set_event_loop(None)
+
+
+def _refuse_exit(cell: NotebookNode, execute_reply: dict[str, Any], **_: object) -> None:
+    """``exit()`` and ``quit()`` are no errors to IPython: the kernel answers, and then ends."""
+    payload = execute_reply["content"].get("payload") or []
+    if any(part.get("source") == "ask_exit" for part in payload):
+        raise _Exited(cell)
+
+
+def run(
+    path: Path, parameters: Mapping[str, Scalar], *, progress: Mapping[str, Any] | None = None
+) -> NotebookNode:
+    """One notebook by itself, in a kernel that is started for it; see ``Run``."""
+    with scratch() as folder, quiet():
+        return Run(path)(parameters, folder, progress=progress)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep off the terminal what papermill and jupyter_client say; for all threads at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import papermill  # noqa: F401 - warns of its own dependencies
+
         logging.getLogger("papermill").setLevel(logging.CRITICAL)
         logging.getLogger("papermill.translators").setLevel(logging.CRITICAL)
-        try:
-            nb: NotebookNode = papermill.execute_notebook(
-                path,
-                saved,
-                parameters=dict(parameters),
-                kernel_name="python3",
-                language="python",
-                progress_bar=dict(progress) if progress else False,
-                start_timeout=START_TIMEOUT_S,
-                cwd=path.parent,
-                kernel_manager_class=kernel_class(saved.parent),
-            )
-        except PapermillExecutionError as error:
-            _require_complete(_own_cells(_read(saved)), path)
-            raise _fail(path, f"{error.ename}: {error.evalue}") from None
-        except (DeadKernelError, RuntimeError):
-            cells = _own_cells(_read(saved)) if saved.exists() else []
-            cause = "the kernel died in it (killed, out of memory, or a crash in native code)"
-            raise _fail(path, cause, *_first_unanswered(cells)) from None
-    _require_complete(_own_cells(nb), path)
-    return nb
-
-
-def _read(path: Path) -> NotebookNode:
-    nb: NotebookNode = nbformat.read(path, as_version=4)
-    return nb
-
-
-def _own_cells(nb: NotebookNode) -> list[NotebookNode]:
-    """The cells of the file, without those that papermill adds, so that numbers match it."""
-    return [cell for cell in nb.cells if not ADDED & set(cell.metadata.get("tags", []))]
+        yield

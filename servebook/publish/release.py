@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servebook.errors import BuildError
+from servebook.publish.scratch import alive
 
 __all__ = ["publish", "staging"]
 
@@ -23,21 +24,11 @@ AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _sweep(output: Path) -> None:
     """Remove what killed builds left behind."""
     for left in output.glob(f"{PREFIX}*"):
         pid = left.name.rpartition("-")[2]
-        if pid.isdigit() and not _alive(int(pid)):
+        if pid.isdigit() and not alive(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
 
 

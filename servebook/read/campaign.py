@@ -28,7 +28,7 @@ from servebook.read.registry import FORMATS
 from servebook.read.source import Source, relative
 from servebook.tables import Tables, table
 
-__all__ = ["Campaign", "load"]
+__all__ = ["Campaign", "keep", "load"]
 
 #: What a counters entry tells a reader.
 _COUNTER_OPTIONS = (
@@ -77,6 +77,17 @@ class Campaign:
     findings: tuple[str, ...]
 
 
+_kept: dict[Path, Campaign] = {}
+
+
+def keep(campaign: Campaign) -> None:
+    """Have ``load`` return this object for its folder from now on, in this process and its forks.
+
+    For a build, which reads a campaign once and shows it in many notebooks.
+    """
+    _kept[campaign.root] = campaign
+
+
 def load(campaign_dir: Path | str) -> Campaign:
     """Read a campaign folder: ``campaign.yaml`` and the dumps below it.
 
@@ -84,6 +95,8 @@ def load(campaign_dir: Path | str) -> Campaign:
     for a folder without a usable run and for two runs of one id. Single dumps that cannot be
     used become rows of ``tables.refused``.
     """
+    if known := _kept.get(Path(campaign_dir).resolve()):
+        return known
     manifest = load_manifest(campaign_dir)
     root = manifest.path.parent.resolve()
     found = discover(root)

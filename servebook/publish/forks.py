@@ -1,0 +1,217 @@
+"""The driver's side of the zygote: start it, have it read a campaign, have it fork kernels.
+
+Where processes cannot be forked safely (anything but Linux), or the zygote does not start, there is
+none, and kernels are started one by one; the page is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from servebook import errors
+from servebook.publish.about import About
+from servebook.publish.kernel import environment
+
+__all__ = ["Forked", "Zygote", "available"]
+
+
+def available() -> bool:
+    """Whether kernels can be forked here."""
+    return sys.platform == "linux" and hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+class _Channel:
+    """Requests to one zygote, one at a time."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._replies = link.makefile("rb")
+        self._lock = threading.Lock()
+
+    def receive(self) -> dict[str, Any]:
+        line = self._replies.readline()
+        if not line:
+            raise OSError("the zygote ended")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def ask(self, request: dict[str, Any], *sockets: socket.socket) -> dict[str, Any]:
+        with self._lock:
+            text = json.dumps(request).encode()
+            socket.send_fds(self._link, [text], [one.fileno() for one in sockets])
+            return self.receive()
+
+    def fork(self, request: dict[str, Any]) -> tuple[int, socket.socket]:
+        """The id of the new process and the socket that ends with it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            return int(self.ask(request, theirs)["pid"]), ours
+
+    def close(self) -> None:
+        self._replies.close()
+        self._link.close()
+
+
+class Forked:
+    """A forked kernel as jupyter_client sees a process: what it uses of ``subprocess.Popen``."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, channel: _Channel, pid: int, lifeline: socket.socket) -> None:
+        self.pid = pid
+        self._channel = channel
+        self._lifeline = lifeline
+        self._lifeline.setblocking(False)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """None while it runs, then a number (its own exit code is the zygote's to know)."""
+        if self.returncode is None:
+            try:
+                ended = self._lifeline.recv(1) == b""
+            except BlockingIOError:
+                ended = False
+            except OSError:
+                ended = True
+            if ended:
+                self.returncode = 1
+                self._lifeline.close()
+        return self.returncode
+
+    def wait(self) -> int | None:
+        """Wait for its end."""
+        if self.poll() is None:
+            self._lifeline.setblocking(True)
+            with contextlib.suppress(OSError):
+                self._lifeline.recv(1)
+            self._lifeline.setblocking(False)
+        return self.poll()
+
+    def send_signal(self, signum: int) -> None:
+        """End it and all that it started; any signal but an interrupt kills."""
+        if self.poll() is None and signum != signal.SIGINT:
+            with contextlib.suppress(OSError):
+                self._channel.ask({"kill": self.pid})
+
+    def kill(self) -> None:
+        """End it and all that it started."""
+        self.send_signal(signal.SIGKILL)
+
+    terminate = kill
+
+
+class Zygote:
+    """A zygote that has imported everything, or one that has read a campaign besides."""
+
+    def __init__(self, channel: _Channel, pid: int) -> None:
+        self._channel = channel
+        self._ready = True
+        self.pid = pid
+
+    @classmethod
+    def start(cls, folder: Path) -> Zygote | None:
+        """Start one that imports while the caller goes on; None where none can be.
+
+        ``folder`` takes the place of the user's IPython profile.
+        """
+        if not available():
+            return None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "servebook.publish.zygote", str(theirs.fileno())],
+                    env=environment(folder),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                )
+            except OSError:
+                ours.close()
+                return None
+        zygote = cls(_Channel(ours), process.pid)
+        zygote._ready = False
+        zygote._process = process
+        return zygote
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def ready(self) -> bool:
+        """Wait until it can fork; False where it ended instead."""
+        if not self._ready:
+            try:
+                self._channel.receive()
+            except OSError:
+                return False
+            self._ready = True
+        return True
+
+    def campaign(self, root: Path, home: Path) -> tuple[Zygote, About]:
+        """A zygote of its own that holds the campaign, and what the page says of it.
+
+        Raises:
+            ServebookError: the campaign cannot be read.
+            OSError: the zygote ended.
+
+        """
+        request = {"campaign": {"root": str(root), "home": str(home)}}
+        pid, link = self._channel.fork(request)
+        channel = _Channel(link)
+        try:
+            reply = channel.receive()
+        except BaseException:
+            channel.close()
+            raise
+        if "error" in reply:
+            channel.close()
+            raise _rebuilt(**reply["error"])
+        facts = reply["about"]
+        return Zygote(channel, pid), About(
+            **{**facts, "inputs": tuple(facts["inputs"]), "findings": tuple(facts["findings"])}
+        )
+
+    def kernel(self, connection_file: str, cwd: str, variables: dict[str, str]) -> Forked:
+        """A new kernel.
+
+        Raises:
+            OSError: the zygote ended.
+
+        """
+        request = {
+            "connection_file": connection_file,
+            "cwd": cwd,
+            "environment": variables,
+            "parent": self.pid,
+        }
+        return Forked(self._channel, *self._channel.fork({"kernel": request}))
+
+    def close(self) -> None:
+        """Let it go: it kills its kernels and ends."""
+        self._channel.close()
+        if self._process is not None:
+            self._process.wait()
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _rebuilt(kind: str, fields: dict[str, Any]) -> Exception:
+    """The error that was raised in the zygote."""
+    if kind in ("DumpError", "ManifestError"):
+        error: Exception = getattr(errors, kind)(**fields)
+        return error
+    if not kind:
+        return RuntimeError(f"the campaign could not be read:\n{fields['text']}")
+    return errors.BuildError(fields["text"])

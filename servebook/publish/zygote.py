@@ -1,0 +1,217 @@
+"""The process that a build's kernels are forked from, so that imports are paid for once.
+
+Starting a kernel costs seconds of imports, and reading a campaign as much again. This process
+imports all of it, and for each campaign forks one of its kind that reads the campaign and measures
+what several notebooks show. From that one a kernel is forked per notebook: a process of its own,
+with the environment, hash seed and time zone of any kernel of a build, which shares nothing with
+its siblings but pages of memory that nobody has written to.
+
+It is driven through a socket (see ``forks``). Each request carries a socket for the new process,
+whose end tells the driver that the process ended. When the driver is gone, however it went, the
+socket closes: then the zygote kills its children and leaves. When the zygote is gone, the system
+ends its kernels.
+
+Own code: multiprocessing's forkserver imports modules once, too, but can neither hold a campaign
+nor start with an environment other than its caller's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from servebook.errors import ServebookError
+
+__all__ = ["main"]
+
+_LATER = (  # what a kernel would import while it starts
+    "ipykernel.datapub",
+    "ipykernel.debugger",
+    "ipykernel.ipkernel",
+    "ipykernel.kernelapp",
+    "ipykernel.zmqshell",
+    "IPython.core.completerlib",
+    "IPython.core.magics",
+    "IPython.core.payloadpage",
+    "IPython.extensions.storemagic",
+)
+
+
+def _import_all() -> None:
+    from servebook.publish import chapters, charts
+
+    for name in _LATER:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for package in (chapters, charts):
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            # One that cannot be imported fails in the notebook that needs it, with its cell named.
+            with contextlib.suppress(Exception):
+                importlib.import_module(found.name)
+    for name in ("servebook.publish.display", "servebook.read.campaign"):
+        importlib.import_module(name)
+
+
+class _Children:
+    """The processes forked here; only these are ever killed."""
+
+    def __init__(self) -> None:
+        self.pids: set[int] = set()
+        signal.signal(signal.SIGCHLD, self._reap)
+
+    def _reap(self, *_: object) -> None:
+        for pid in tuple(self.pids):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    self.pids.discard(pid)
+
+    def kill(self, pid: int) -> None:
+        if pid in self.pids:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        for pid in tuple(self.pids):
+            self.kill(pid)
+
+
+def _serve(channel: socket.socket) -> NoReturn:
+    children = _Children()
+    gc.collect()
+    gc.freeze()  # a collection in a child does not touch, and so not copy, what is here now
+    while True:
+        try:
+            text, fds, _, _ = socket.recv_fds(channel, 1 << 16, 1)
+        except OSError:
+            text, fds = b"", []
+        if not text:
+            children.kill_all()
+            os._exit(0)
+        request = json.loads(text)
+        reply: dict[str, Any] = {}
+        if "kill" in request:
+            children.kill(request["kill"])
+        else:
+            reply["pid"] = _fork(request, socket.socket(fileno=fds[0]), channel, children)
+        _send(channel, reply)
+
+
+def _fork(
+    request: dict[str, Any], own: socket.socket, channel: socket.socket, children: _Children
+) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    try:
+        with warnings.catch_warnings():
+            # Python warns of threads; those of the libraries here know how to live on after a fork.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            _child(request, own, channel)
+        children.pids.add(pid)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    own.close()
+    return pid
+
+
+def _child(request: dict[str, Any], own: socket.socket, channel: socket.socket) -> NoReturn:
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        channel.close()
+        os.setsid()
+        if "kernel" in request:
+            _kernel(**request["kernel"])
+            code = 0
+        else:
+            _campaign(own, **request["campaign"])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _kernel(connection_file: str, cwd: str, environment: dict[str, str], parent: int) -> None:
+    """Become the kernel; ends when the kernel is told to."""
+    import numpy as np
+    from ipykernel import kernelapp
+
+    _die_with(parent)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # what cells write goes as messages; this is the kernel's own talk
+        os.dup2(nowhere, stream)
+    os.environ.update(environment)
+    os.chdir(cwd)
+    random.seed()
+    np.random.seed()
+    argv = ["-f", connection_file, f"--IPKernelApp.parent_handle={parent}"]
+    sys.argv = ["ipykernel_launcher", *argv[:2]]
+    kernelapp.launch_new_instance(argv=argv)
+
+
+def _die_with(parent: int) -> None:
+    """Have the system kill this process when its parent ends, even in the middle of native code."""
+    set_signal_of_parents_death = 1
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(set_signal_of_parents_death, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _campaign(channel: socket.socket, root: str, home: str) -> NoReturn:
+    """Read a campaign, answer with what the page says of it, and fork its kernels."""
+    from servebook.publish.about import about
+    from servebook.publish.chapters.warm import warm
+    from servebook.read.campaign import keep, load
+
+    try:
+        campaign = load(Path(root))
+        facts = about(Path(root), Path(home), lambda _: campaign)
+    except ServebookError as error:
+        fields = dict(vars(error)) or {"text": str(error)}
+        _send(channel, {"error": {"kind": type(error).__name__, "fields": fields}})
+        os._exit(0)
+    except BaseException:
+        _send(channel, {"error": {"kind": "", "fields": {"text": traceback.format_exc()}}})
+        os._exit(1)
+    keep(campaign)
+    warm(campaign)
+    _send(channel, {"about": asdict(facts)})
+    _serve(channel)
+
+
+def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # a driver that is gone is noticed by the next read
+        channel.sendall(json.dumps(reply).encode() + b"\n")
+
+
+def main() -> NoReturn:
+    """Serve the socket whose number is the only argument."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    os.setsid()  # Ctrl-C is for the driver, which then lets go of the socket
+    if sys.path[0] in ("", str(Path.cwd())):
+        del sys.path[0]
+    _import_all()
+    _send(channel, {"ready": os.getpid()})
+    _serve(channel)
+
+
+if __name__ == "__main__":
+    main()
