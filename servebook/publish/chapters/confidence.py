@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from servebook.publish.chapters.confidence_cost import cost_lines
-from servebook.publish.chapters.confidence_floors import tails
+from servebook.publish.chapters.confidence_floors import glossary, tails
 from servebook.publish.chapters.confidence_ratios import comparable, ratios
 from servebook.publish.chapters.confidence_repeats import method, repeats, verdict
 from servebook.publish.chapters.confidence_runs import load_honesty, within
@@ -13,6 +13,7 @@ from servebook.publish.chapters.confidence_sweeps import matched, saturation_agr
 __all__ = [
     "comparable",
     "cost_lines",
+    "glossary",
     "load_honesty",
     "matched",
     "method",

@@ -124,7 +124,7 @@ def ratio_rows(campaign: Campaign) -> pd.DataFrame:
     fewest, either side), values_first, values_second (tuples over runs), found (``Equivalence`` of
     second / first), gate (``Gate``),
     noise (highest / lowest - 1 of the repeats that tell most; NaN), noise_row (their row of
-    ``spread`` or None), runs.
+    ``spread`` or None), runs_first, runs_second, runs.
     """
     conditions = common.by_condition(campaign)
     metrics = common.metrics(campaign)
@@ -159,11 +159,13 @@ def ratio_rows(campaign: Campaign) -> pd.DataFrame:
                         "gate": opened,
                         "noise": np.nan if noise is None else float(noise["range"]),
                         "noise_row": noise,
+                        "runs_first": tuple(runs[0]),
+                        "runs_second": tuple(runs[1]),
                         "runs": tuple(sorted({*runs[0], *runs[1]})),
                     }
                 )
     columns = ["first", "second", *_CONDITION, "metric", *_FEWEST, "values_first", "values_second"]
-    columns += ["found", "gate", "noise", "noise_row", "runs"]
+    columns += ["found", "gate", "noise", "noise_row", "runs_first", "runs_second", "runs"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servebook.measure.glossary import GLOSSARY
 from servebook.measure.percentiles import FLOORS, below_floor
 from servebook.publish import words
 from servebook.publish.chapters import common
@@ -15,7 +16,7 @@ from servebook.publish.chapters.confidence_base import condition_label
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
 
-__all__ = ["shortfalls", "tails"]
+__all__ = ["glossary", "shortfalls", "tails"]
 
 _PERCENTILE = re.compile(r"\bp(50|90|95|99|99\.9)\b|\bmedian\b", re.IGNORECASE)
 _OF_GAPS = re.compile(r"\bITL\b|\bgap", re.IGNORECASE)
@@ -124,6 +125,27 @@ def tails(campaign: Campaign) -> Figure:
                 "number of prefill batches beside the stalls is the n of an ITL tail."
             ),
         ),
+    )
+
+
+def glossary(campaign: Campaign) -> Figure:
+    """What each metric and statistic of the page is, with unit and source."""
+    entries = list(GLOSSARY.values())
+    return Figure(
+        id="confidence-glossary",
+        title=f"One definition for each of the page's {len(entries)} metrics and statistics",
+        subtitle="Tables, tooltips and the JSON beside the page take their words from this list.",
+        table=pd.DataFrame(
+            {
+                "name": [e.label for e in entries],
+                "unit": [e.unit for e in entries],
+                "better": [e.better or "no direction" for e in entries],
+                "definition": [e.definition for e in entries],
+                "from": [e.source for e in entries],
+                "column": [e.name for e in entries],
+            }
+        ),
+        source=f"definitions, the same for every campaign (here: {campaign.name})",
     )
 
 

@@ -20,6 +20,7 @@ from servebook.publish.chapters.confidence_base import (
     null_words,
     ratio_rows,
 )
+from servebook.publish.chapters.confidence_steady import steady_figures
 from servebook.publish.charts.forest import forest
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
@@ -241,6 +242,7 @@ def _forest_row(campaign: Campaign, row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _ratio_table(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
+    inside = steady_figures(campaign).set_index(["run_id", "metric"])["window"]
     rows = []
     for row in found.to_dict("records"):
         test = row["found"]
@@ -261,6 +263,7 @@ def _ratio_table(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
                 "ratio": ratio.value,
                 "interval from": ratio.low,
                 "interval to": ratio.high,
+                "ratio in the steady windows": _in_windows(row, inside),
                 "degrees of freedom": ratio.df,
                 "detectable (%)": 100 * (ratio.detectable - 1),
                 "p of equivalence": test.p_value,
@@ -269,3 +272,14 @@ def _ratio_table(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _in_windows(row: dict[Any, Any], inside: pd.Series[float]) -> float:
+    """The same ratio from the steady windows of the runs; NaN where a run has none."""
+    logs = []
+    for side in ("second", "first"):
+        keys = [(run, row["metric"]) for run in row[f"runs_{side}"]]
+        if not all(key in inside.index for key in keys):
+            return float("nan")
+        logs.append(float(np.log(inside.loc[keys]).mean()))
+    return float(np.exp(logs[0] - logs[1]))

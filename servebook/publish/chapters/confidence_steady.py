@@ -17,7 +17,7 @@ from servebook.publish.charts.strip import strip
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
 
-__all__ = ["steady_effect", "steady_window"]
+__all__ = ["steady_effect", "steady_figures", "steady_window"]
 
 _RULE = (
     "The window begins when the set concurrency is in flight for the first time and ends when it "
@@ -31,7 +31,8 @@ _NOTABLE = 0.05
 
 
 @common.memo
-def _steady(campaign: Campaign) -> pd.DataFrame:
+def steady_figures(campaign: Campaign) -> pd.DataFrame:
+    """``measure.steady`` of the campaign: one row per run with a window, and metric."""
     return steady.steady(campaign.tables, common.metrics(campaign))
 
 
@@ -52,7 +53,7 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     gone = no_judgement(campaign, name, "The steady part of a run", "a steady window")
     if gone:
         return gone
-    found = _steady(campaign)
+    found = steady_figures(campaign)
     spans, why = steady.windows(campaign.tables, common.metrics(campaign))
     if run and run not in spans:
         return Figure(
@@ -156,7 +157,7 @@ def steady_effect(campaign: Campaign) -> Figure:
     gone = no_judgement(campaign, name, "With and without ramp-up and drain", "a steady window")
     if gone:
         return gone
-    found = _steady(campaign)
+    found = steady_figures(campaign)
     _, why = steady.windows(campaign.tables, common.metrics(campaign))
     if found.empty:
         return Figure(id=name, title="With and without ramp-up and drain", missing=_NO_WINDOW)

@@ -18,7 +18,7 @@ from servebook.publish.chapters.confidence_floors import shortfalls
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
-FIGURES = [n for n in confidence.__all__ if n not in ("verdict", "comparable", "tails")]
+FIGURES = [n for n in confidence.__all__ if n not in ("verdict", "comparable", "glossary", "tails")]
 
 
 @functools.cache
@@ -84,6 +84,18 @@ def test_one_run_against_three_has_no_interval_but_words() -> None:
         "differs by 2.6 % elsewhere (3 repeats of 16 slots, mixed, 8 in flight)"
         in (rate["no effect"])
     )
+
+
+def test_a_ratio_is_told_for_the_steady_windows_too() -> None:
+    found = table(confidence.ratios(loopback()))
+    mine = found[found["configuration"].str.contains("chunked")].set_index("metric")
+    inside = table(confidence.steady_effect(loopback()))
+    rate = inside[inside["metric"] == "Output throughput"].set_index("run")["steady window"]
+    three = [f"raw/aiperf/spread/mixed_c8{end}" for end in ("", "_repeat2", "_repeat3")]
+    expected = rate["raw/aiperf/spread/chunk256_mixed_c8"] / np.prod(rate[three]) ** (1 / 3)
+    assert mine.loc["Output throughput", "ratio in the steady windows"] == pytest.approx(expected)
+    # The median TTFT is no figure of the window.
+    assert np.isnan(mine.loc["TTFT median", "ratio in the steady windows"])
 
 
 def test_the_verdict_of_the_shipped_campaign_names_the_scatter() -> None:
