@@ -21,6 +21,7 @@ from servebook.explain.reconstruct.condition import Condition, figures
 
 __all__ = ["aiperf_folder", "pack", "vllm_object"]
 
+_CLOCK_US = 1_000_000_000  # a performance counter counts from boot: it never stands at 0
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "servebook:reconstruction")
 Ints = npt.NDArray[np.int64]
 
@@ -94,7 +95,7 @@ def vllm_object(run: Run, condition: Condition, model: str) -> bytes:
         "output_lens": run.osl[order].tolist(),
         "ttfts": [(int(t[0]) - s) / 1e6 for t, s in zip(tokens, starts, strict=True)],
         "itls": [(np.diff(t) / 1e6).tolist() for t in tokens],
-        "start_times": [s / 1e6 for s in starts],
+        "start_times": [(_CLOCK_US + s) / 1e6 for s in starts],
         "errors": [""] * len(order),
     }
     return pack((_compact(document) + "\n").encode())
