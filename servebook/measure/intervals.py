@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from servebook.measure.once import once
+
 __all__ = ["COLUMNS", "EXCLUDED", "good", "intervals", "refreshes"]
 
 Ints = npt.NDArray[np.int64]
@@ -54,6 +56,7 @@ _REGULAR_SHARE = 0.7  # spacings of changes within one reading of the usual one
 _PAUSE = 1.75  # renewal spacings without a change that show an idle link (two, less jitter)
 
 
+@once
 def intervals(samples: pa.Table, ports: pa.Table) -> pd.DataFrame:
     """One row per pair of neighbouring readings of a byte counter (or per reading of a rate).
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.measure.metrics import METRICS
+from servebook.measure.once import once
 from servebook.measure.runs import run_metrics
 from servebook.tables import Tables
 
@@ -91,6 +92,11 @@ def native(value: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     return {k: v for k, v in content.items() if not k.startswith("_")}, dict(codes)
 
 
+@once
+def _by_client(tables: Tables) -> pd.DataFrame:
+    return run_metrics(client_view(tables))
+
+
 def compare(tables: Tables, metrics: pd.DataFrame) -> pd.DataFrame:
     """One row per run and metric that the client's summary holds, in the order of both.
 
@@ -101,9 +107,7 @@ def compare(tables: Tables, metrics: pd.DataFrame) -> pd.DataFrame:
     """
     facts = _facts(tables)
     ours = {str(row["run_id"]): row for row in metrics.to_dict("records")}
-    theirs = {
-        str(row["run_id"]): row for row in run_metrics(client_view(tables)).to_dict("records")
-    }
+    theirs = {str(row["run_id"]): row for row in _by_client(tables).to_dict("records")}
     rows = []
     for run_id, fact in facts.items():
         for name, value in fact.native.items():
@@ -148,6 +152,8 @@ def client_view(tables: Tables) -> Tables:
     in_scope = pc.is_in(requests["run_id"], value_set=pa.array(affected, pa.string()))
     stream = pc.and_(in_scope, _taken_for_ok(requests))
     ok = pc.fill_null(pc.equal(requests["status"], "ok"), False)
+    if not pc.any(pc.and_(in_scope, pc.invert(ok))).as_py():
+        return tables
     for name, value in (("status", pa.scalar("ok")), ("isl", _ZERO), ("osl", _ZERO)):
         column = pc.if_else(stream, value, requests[name])
         requests = requests.set_column(requests.column_names.index(name), name, column)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.measure.metrics import COUNTS, ITL_STATISTICS, LATENCIES, STATISTICS, VALUES
+from servebook.measure.once import once
 from servebook.tables import Tables
 
 __all__ = [
@@ -131,6 +132,7 @@ def gap_metrics(tables: Tables, requests: pd.DataFrame, status: str = "ok") -> p
     )
 
 
+@once
 def run_metrics(tables: Tables) -> pd.DataFrame:
     """One row per run, in the order of the table ``runs``: identity, counts and values.
 
