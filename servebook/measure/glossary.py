@@ -68,8 +68,8 @@ _STATISTICS: Mapping[str, tuple[str, str, str, str]] = {
         "Scatter",
         "fraction",
         (
-            "standard deviation of the logarithms over runs of one condition, about the coefficient "
-            "of variation; its interval is from the chi-square distribution"
+            "standard deviation of the logarithms over runs of one condition, about the "
+            "coefficient of variation; its interval is from the chi-square distribution"
         ),
         _RUNS,
     ),

@@ -91,7 +91,7 @@ def cost_lines(campaign: Campaign) -> Figure:
             "tokens/s (in and out for mixed runs, else those of the workload)",
             "Mbit/s on the links",
         ),
-        table=pd.DataFrame([_line_row(f, kind) for f in fits for kind in ("gross", "net")]),
+        table=pd.DataFrame([_line_row(f, kind) for f in lines for kind in ("gross", "net")]),
         alt=f"{title}.",
         source=f"{campaign.manifest.provenance}: counters beside {words.count(len(runs), 'run')}",
         runs=runs,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servebook.measure.glossary import GLOSSARY
+from servebook.measure.glossary import STATISTICS
 from servebook.measure.percentiles import FLOORS, below_floor
 from servebook.publish import words
 from servebook.publish.chapters import common
@@ -24,8 +24,8 @@ _OF_REQUESTS = re.compile(r"\bTTFT\b|\bTPOT\b|latency", re.IGNORECASE)
 #: A quotient, a distance or a frequency is no percentile itself.
 _NOT_ONE = re.compile(r"[/÷]|ratio|from the|\bshare\b", re.IGNORECASE)
 _COUNTS = {
-    "gaps": re.compile(r"^(fewest )?gaps( in a run)?$", re.IGNORECASE),
-    "requests": re.compile(r"^(fewest )?(ok )?requests( in a run)?$|^n$", re.IGNORECASE),
+    "gaps": re.compile(r"^(fewest )?gaps( in (a run|the window))?$", re.I),
+    "requests": re.compile(r"^(fewest )?(ok )?requests( in (a run|the window))?$|^n$", re.I),
 }
 
 
@@ -129,20 +129,18 @@ def tails(campaign: Campaign) -> Figure:
 
 
 def glossary(campaign: Campaign) -> Figure:
-    """What each metric and statistic of the page is, with unit and source."""
-    entries = list(GLOSSARY.values())
+    """What each statistic of the chapter is; metrics are defined beside the figures they are in."""
+    entries = list(STATISTICS.values())
     return Figure(
         id="confidence-glossary",
-        title=f"One definition for each of the page's {len(entries)} metrics and statistics",
-        subtitle="Tables, tooltips and the JSON beside the page take their words from this list.",
+        title=f"One definition for each of the {len(entries)} statistics and verdict words",
+        subtitle="Metrics are defined beside the figures that show them; these are made of them.",
         table=pd.DataFrame(
             {
                 "name": [e.label for e in entries],
                 "unit": [e.unit for e in entries],
-                "better": [e.better or "no direction" for e in entries],
                 "definition": [e.definition for e in entries],
                 "from": [e.source for e in entries],
-                "column": [e.name for e in entries],
             }
         ),
         source=f"definitions, the same for every campaign (here: {campaign.name})",

@@ -50,6 +50,7 @@ def repeats(campaign: Campaign) -> Figure:
             ),
         )
     n_conditions = len(found[["series", "concurrency"]].drop_duplicates())
+    heads: list[dict[str, Any]] = []
     dots, bars = [], []
     widest = found.sort_values("range", ascending=False, kind="stable").head(_MOST_ROWS)
     for row in found.loc[sorted(widest.index)].to_dict("records"):
@@ -64,10 +65,10 @@ def repeats(campaign: Campaign) -> Figure:
             f"{METRICS[row['metric']].label}{where}: {words.number(row['mean'])} "
             f"{METRICS[row['metric']].unit}, scatter {words.percent(row['cv'])}"
         )
+        heads.append({"row": key, "label": label})
         dots += [
             {
                 "row": key,
-                "label": label,
                 "value": value / row["mean"] - 1,
                 "colour": look(campaign, row["configuration"]).colour,
                 "tip": f"{run}: {words.number(value)} {METRICS[row['metric']].unit}",
@@ -105,7 +106,12 @@ def repeats(campaign: Campaign) -> Figure:
             + f", {words.span(n)} runs each. Dot: a run against the mean of its condition. Bar: "
             f"{words.percent(CONFIDENCE)} interval of that mean, Student's t on the log scale."
         ),
-        chart=strip(pd.DataFrame(dots), "run ÷ mean of its condition − 1", bars=pd.DataFrame(bars)),
+        chart=strip(
+            pd.DataFrame(heads),
+            pd.DataFrame(dots),
+            "run ÷ mean of its condition − 1",
+            bars=pd.DataFrame(bars),
+        ),
         table=pd.DataFrame(
             {
                 "configuration": common.labels(campaign, found["configuration"]),
@@ -125,7 +131,7 @@ def repeats(campaign: Campaign) -> Figure:
                 ],
             }
         ),
-        alt=f"{title}. " + " ".join(f"{d}." for d in dict.fromkeys(r["label"] for r in dots)),
+        alt=f"{title}. " + " ".join(f"{d}." for d in (h["label"] for h in heads)),
         source=common.records_of(campaign, len({r for runs in found["runs"] for r in runs})),
         runs=tuple(sorted({r for runs in found["runs"] for r in runs})),
         notes=(

@@ -76,16 +76,22 @@ def within(campaign: Campaign) -> Figure:
             else ""
         )
     )
+    heads: list[dict[str, Any]] = []
     dots, bars = [], []
     for row in frame.to_dict("records"):
         f: Within = row["found"]
         key = f"{row['run_id']}|{row['metric']}"
         look = theme.looks(campaign.manifest.configurations).get(str(row["configuration"]))
-        dots.append(
+        heads.append(
             {
                 "row": key,
                 "label": f"{METRICS[row['metric']].label} · {run_label(campaign, row)}: "
                 f"{words.milliseconds(f.value)}, {f.n_blocks} blocks",
+            }
+        )
+        dots.append(
+            {
+                "row": key,
                 "value": 0.0,
                 "colour": look.colour if look else theme.CONTEXT,
                 "tip": f"{words.number(f.low)} to {words.number(f.high)} ms",
@@ -100,7 +106,12 @@ def within(campaign: Campaign) -> Figure:
             "stretch of the same run might show. They are no interval of a comparison: that takes "
             "repeats."
         ),
-        chart=strip(pd.DataFrame(dots), "relative to the run's mean", bars=pd.DataFrame(bars)),
+        chart=strip(
+            pd.DataFrame(heads),
+            pd.DataFrame(dots),
+            "relative to the run's mean",
+            bars=pd.DataFrame(bars),
+        ),
         table=pd.DataFrame(
             {
                 "run": frame["run_id"],
@@ -205,13 +216,9 @@ def load_honesty(campaign: Campaign) -> Figure:
             {
                 "run": found["run_id"],
                 "set concurrency": found["concurrency"],
-                "mean in flight": found["mean_in_flight"],
                 "share of set (%)": 100 * found["achieved"],
-                "time with all in flight (%)": 100 * found["full_share"],
                 "load": found["load"],
                 "requests with a due time": found["n_scheduled"],
-                "send delay mean (ms)": found["send_delay_mean_ms"],
-                "send delay max (ms)": found["send_delay_max_ms"],
                 "delay over TTFT (%)": 100 * found["delay_share"],
                 "sending": found["sending"],
                 "gaps of length 0 (%)": 100 * found["zero_gap_share"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -26,8 +28,9 @@ _RULE = (
 _NO_WINDOW = (
     "No run has a steady window: that takes a set concurrency and a common clock of the requests."
 )
-#: A change beyond this is named in the title.
+#: A change beyond this is named in the title; one beyond the second is a dot of its own.
 _NOTABLE = 0.05
+_DRAWN = 0.01
 
 
 @common.memo
@@ -164,22 +167,29 @@ def steady_effect(campaign: Campaign) -> Figure:
     found = found[_headline(found) | ~found["metric"].str.contains("throughput")]
     runs = found.drop_duplicates("run_id")
     few = runs[runs["few_waves"]]
-    dots = []
+    heads: list[dict[str, Any]] = []
+    bars, dots = [], []
     for metric, part in found.groupby("metric", sort=False):
         info = METRICS[str(metric)]
-        middle = float(part["change"].median())
-        swing = float(part["sensitivity"].median())
+        heads.append(
+            {
+                "row": metric,
+                "label": f"{info.label}: median "
+                f"{words.deviation(round(float(part['change'].median()), 4))}, shifting moves it "
+                f"by {words.percent(float(part['sensitivity'].median()))}",
+            }
+        )
+        bars.append({"row": metric, "low": part["change"].min(), "high": part["change"].max()})
         dots += [
             {
                 "row": metric,
-                "label": f"{info.label}: median change {words.deviation(round(middle, 4))}, "
-                f"shifting moves it by {words.percent(swing)}",
                 "value": row["change"],
                 "colour": "#D55E00" if row["few_waves"] else "#0072B2",
                 "tip": f"{row['run_id']}: {words.number(row['whole'])} → "
                 f"{words.number(row['window'])} {info.unit}",
             }
             for row in part.to_dict("records")
+            if abs(row["change"]) > _DRAWN
         ]
     rates = found[_headline(found)]
     far = rates[rates["change"].abs() > _NOTABLE]["run_id"].nunique()
@@ -197,30 +207,18 @@ def steady_effect(campaign: Campaign) -> Figure:
         id=name,
         title=title,
         subtitle=(
-            f"{_RULE} Dot: a run, its window against the whole of it. Orange: fewer than "
-            f"{LEAST_WAVES:g} waves of requests in the window. n = {words.count(n, 'run')}."
+            f"{_RULE} Bar: the changes of all {n} runs, from lowest to highest. Dot: a run that "
+            f"changes by more than {words.percent(_DRAWN)}; orange: fewer than {LEAST_WAVES:g} "
+            "waves in its window."
         ),
-        chart=strip(pd.DataFrame(dots), "steady window ÷ whole run − 1"),
-        table=pd.DataFrame(
-            {
-                "run": found["run_id"],
-                "metric": [METRICS[m].label for m in found["metric"]],
-                "unit": [METRICS[m].unit for m in found["metric"]],
-                "whole run": found["whole"],
-                "steady window": found["window"],
-                "change (%)": 100 * found["change"],
-                f"shifted by ±{steady.SHIFT:.0%}: lowest": found["low"],
-                f"shifted by ±{steady.SHIFT:.0%}: highest": found["high"],
-                "ramp-up (s)": found["ramp_s"],
-                "drain (s)": found["drain_s"],
-                "share of the run (%)": 100 * found["share"],
-                "requests in the window": found["n_window"],
-                "gaps in the window": found["n_gaps_window"],
-                "waves": found["waves"],
-                "few waves": ["yes" if f else "no" for f in found["few_waves"]],
-            }
+        chart=strip(
+            pd.DataFrame(heads),
+            pd.DataFrame(dots, columns=["row", "value", "colour", "tip"]),
+            "steady window ÷ whole run − 1",
+            bars=pd.DataFrame(bars),
         ),
-        alt=f"{title}. " + " ".join(f"{d}." for d in dict.fromkeys(d["label"] for d in dots)),
+        table=_effects(found),
+        alt=f"{title}. " + " ".join(f"{h['label']}." for h in heads),
         source=common.records_of(campaign, n),
         runs=tuple(sorted(runs["run_id"])),
         notes=(
@@ -235,3 +233,31 @@ def steady_effect(campaign: Campaign) -> Figure:
             ),
         ),
     )
+
+
+def _effects(found: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: its window, its throughput in it, and the changes of its latencies."""
+    changes = found.pivot_table(index="run_id", columns="metric", values="change")
+    rate = found[_headline(found)].set_index("run_id")
+    out = pd.DataFrame(
+        {
+            "run": rate.index,
+            "ramp-up (s)": rate["ramp_s"].to_numpy(),
+            "drain (s)": rate["drain_s"].to_numpy(),
+            "share of the run (%)": 100 * rate["share"].to_numpy(),
+            "requests in the window": rate["n_window"].to_numpy(),
+            "gaps in the window": rate["n_gaps_window"].to_numpy(),
+            "waves": rate["waves"].to_numpy(),
+            "few waves": ["yes" if f else "no" for f in rate["few_waves"]],
+            "throughput, whole run (tokens/s)": rate["whole"].to_numpy(),
+            "in the window": rate["window"].to_numpy(),
+            "change (%)": 100 * rate["change"].to_numpy(),
+            "shifted, lowest": rate["low"].to_numpy(),
+            "shifted, highest": rate["high"].to_numpy(),
+        }
+    )
+    for metric in ("ttft_mean_ms", "tpot_mean_ms", "itl_p99_ms"):
+        if metric in changes:
+            known = changes[metric].reindex(rate.index).to_numpy()
+            out[f"change of {METRICS[metric].label} (%)"] = 100 * known
+    return out

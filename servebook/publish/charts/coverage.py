@@ -47,7 +47,7 @@ def against_promise(dots: pd.DataFrame, promise: float, x_title: str) -> Any:
             alt.Chart(dots)
             .mark_point(size=90, shape="circle")
             .encode(x=x, y=y, color=alt.Color("colour:N", scale=None)),
-            *words_above(dots.drop_duplicates("row"), y),
+            *words_above(alt.Chart(dots.drop_duplicates("row")), y),
         ),
         height=ROW_PX * len(order) + 60,
     )

@@ -52,36 +52,28 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
     layers.append(
         alt.Chart(pd.DataFrame([{"one": 1.0}])).mark_rule(color=theme.INK).encode(x=alt.X("one:Q"))
     )
-    noise = rows.dropna(subset=["noise_low", "noise_high"])
-    if len(noise):
-        layers.append(
-            alt.Chart(noise)
-            .mark_rule(strokeWidth=9, opacity=0.45, color=theme.CONTEXT)
-            .encode(x=alt.X("noise_low:Q"), x2="noise_high:Q", y=y)
+    base = alt.Chart(
+        rows.assign(
+            known=rows["low"].notna(),
+            quiet=rows["noise_low"].isna(),
+            end=rows[["ratio", "high", "noise_high"]].max(axis=1),
         )
-    known = rows.dropna(subset=["low", "high"])
-    if len(known):
-        layers.append(
-            alt.Chart(known)
-            .mark_rule(strokeWidth=3)
-            .encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour)
-        )
-    for has, part in rows.assign(known=rows["low"].notna()).groupby("known", sort=True):
-        look: dict[str, Any] = {"filled": bool(has), "size": 90, "shape": "circle"}
-        layers.append(
-            alt.Chart(part)
-            .mark_point(**look, strokeWidth=2.5)
-            .encode(
-                x=x,
-                y=y,
-                color=colour,
-                tooltip=[
-                    alt.Tooltip("label:N", title="ratio of"),
-                    alt.Tooltip("text:N", title="value"),
-                ],
-            )
-        )
-    ends = rows[["ratio", "high", "noise_high"]].max(axis=1)
-    layers += words_above(rows, y)
-    layers += words_beside(rows.assign(end=ends), alt.X("end:Q"), y)
+    )
+    layers += [
+        base.mark_rule(strokeWidth=9, opacity=0.45, color=theme.CONTEXT)
+        .transform_filter("!datum.quiet")
+        .encode(x=alt.X("noise_low:Q"), x2="noise_high:Q", y=y),
+        base.mark_rule(strokeWidth=3)
+        .transform_filter("datum.known")
+        .encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
+    ]
+    tooltip = [alt.Tooltip("label:N", title="ratio of"), alt.Tooltip("text:N", title="value")]
+    layers += [
+        base.mark_point(filled=filled, size=90, shape="circle", strokeWidth=2.5)
+        .transform_filter("datum.known" if filled else "!datum.known")
+        .encode(x=x, y=y, color=colour, tooltip=tooltip)
+        for filled in (False, True)
+    ]
+    layers += words_above(base, y)
+    layers += words_beside(base, alt.X("end:Q"), y)
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
 from servebook.publish import theme
 
 __all__ = ["words_above", "words_beside"]
 
 
-def _twice(rows: pd.DataFrame, encoding: dict[str, Any], ink: Any, **look: Any) -> list[Any]:
+def _twice(base: Any, encoding: dict[str, Any], ink: Any, **look: Any) -> list[Any]:
     """The words with a white edge below themselves."""
-    base = alt.Chart(rows)
     behind = base.mark_text(**look, stroke="#ffffff", strokeWidth=4, strokeJoin="round")
     return [
         behind.encode(**encoding, color=alt.value("#ffffff")),
@@ -22,15 +20,15 @@ def _twice(rows: pd.DataFrame, encoding: dict[str, Any], ink: Any, **look: Any) 
     ]
 
 
-def words_above(rows: pd.DataFrame, y: alt.Y, *, dy: float = -10) -> list[Any]:
-    """Layers: ``label`` of each row at the left edge, above the row's marks."""
+def words_above(base: Any, y: alt.Y, *, dy: float = -10) -> list[Any]:
+    """Layers of the chart ``base``: ``label`` at the left edge, above the marks of the row."""
     encoding = {"x": alt.value(0), "y": y, "text": alt.Text("label:N")}
     look = {"align": "left", "baseline": "bottom", "dy": dy}
-    return _twice(rows, encoding, alt.value(theme.INK), **look)
+    return _twice(base, encoding, alt.value(theme.INK), **look)
 
 
-def words_beside(rows: pd.DataFrame, x: alt.X, y: alt.Y) -> list[Any]:
-    """Layers: ``text`` of each row to the right of where ``x`` says, in the row's ``ink``."""
+def words_beside(base: Any, x: alt.X, y: alt.Y) -> list[Any]:
+    """Layers of the chart ``base``: ``text`` to the right of where ``x`` says, in ``ink``."""
     encoding = {"x": x, "y": y, "text": alt.Text("text:N")}
     look = {"align": "left", "dx": 9, "baseline": "middle", "fontWeight": "bold"}
-    return _twice(rows, encoding, alt.Color("ink:N", scale=None), **look)
+    return _twice(base, encoding, alt.Color("ink:N", scale=None), **look)

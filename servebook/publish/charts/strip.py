@@ -16,18 +16,24 @@ ROW_PX = 40
 
 
 def strip(
-    dots: pd.DataFrame, x_title: str, *, bars: pd.DataFrame | None = None, constant: float = 0.05
+    rows: pd.DataFrame,
+    dots: pd.DataFrame,
+    x_title: str,
+    *,
+    bars: pd.DataFrame | None = None,
+    constant: float = 0.05,
 ) -> Any:
     """Dots per row around 0, words above each row; beyond ``constant`` the axis is logarithmic.
 
     Args:
-        dots: row (key, in the order to draw), label (above the row), value (fraction), colour, tip.
+        rows: row (key, in the order to draw), label (words above it).
+        dots: row, value (fraction), colour, tip.
         x_title: what is compared with what.
         bars: row, low, high (fractions), drawn behind the dots.
         constant: up to this fraction the axis is linear.
 
     """
-    order = list(dict.fromkeys(dots["row"]))
+    order = list(rows["row"])
     ends = list(dots["value"]) + ([] if bars is None else [*bars["low"], *bars["high"]])
     low, high = min([*ends, -0.01]), max([*ends, 0.01])
     room = 0.06 * (high - low)
@@ -67,8 +73,8 @@ def strip(
             x=x,
             y=y,
             color=alt.Color("colour:N", scale=None),
-            tooltip=[alt.Tooltip("label:N", title="row"), alt.Tooltip("tip:N", title="value")],
+            tooltip=[alt.Tooltip("tip:N", title="value")],
         ),
-        *words_above(dots.drop_duplicates("row"), y, dy=-8),
+        *words_above(alt.Chart(rows), y, dy=-8),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)

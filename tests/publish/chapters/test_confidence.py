@@ -90,12 +90,12 @@ def test_a_ratio_is_told_for_the_steady_windows_too() -> None:
     found = table(confidence.ratios(loopback()))
     mine = found[found["configuration"].str.contains("chunked")].set_index("metric")
     inside = table(confidence.steady_effect(loopback()))
-    rate = inside[inside["metric"] == "Output throughput"].set_index("run")["steady window"]
+    rate = inside.set_index("run")["in the window"]
     three = [f"raw/aiperf/spread/mixed_c8{end}" for end in ("", "_repeat2", "_repeat3")]
     expected = rate["raw/aiperf/spread/chunk256_mixed_c8"] / np.prod(rate[three]) ** (1 / 3)
     assert mine.loc["Output throughput", "ratio in the steady windows"] == pytest.approx(expected)
     # The median TTFT is no figure of the window.
-    assert np.isnan(mine.loc["TTFT median", "ratio in the steady windows"])
+    assert pd.isna(mine.loc["TTFT median", "ratio in the steady windows"])
 
 
 def test_the_verdict_of_the_shipped_campaign_names_the_scatter() -> None:
@@ -145,7 +145,7 @@ def test_repeats_on_both_sides_give_intervals() -> None:
     assert row["no effect"].startswith("different")
     assert "SINGLE VARIABLE" in figure.subtitle
     # The first token comes after 10 ms in every run: repeats without scatter have no interval.
-    assert "equal to the last digit" in found.loc["TTFT median", "no effect"]
+    assert "equal to the last digit" in str(found.loc["TTFT median", "no effect"])
 
 
 def test_the_verdict_counts_what_lies_beyond_the_scatter() -> None:
@@ -247,6 +247,7 @@ def test_the_cost_line_of_the_shipped_campaign_has_an_interval_from_four_conditi
     assert (gross.loc[known, "conditions"] >= 4).all()
     assert known.any()
     assert gross.loc[~known, "why no interval"].ne("").all()
+    assert "1 condition, 3 are needed" in " ".join(confidence.cost_lines(loopback()).notes)
 
 
 def test_matched_batches_are_not_extrapolated() -> None:

@@ -18,6 +18,7 @@ from servebook.publish.charts.steady import in_flight_over_time
 from servebook.publish.charts.strip import strip
 
 NAN = math.nan
+HEADS = pd.DataFrame([{"row": "a", "label": "TTFT"}])
 LOOK = {"colour": "#0072B2", "ink": "#005D91"}
 
 
@@ -47,10 +48,7 @@ def drawn(chart: Any) -> tuple[dict[str, Any], str]:
 
 def strip_rows() -> tuple[pd.DataFrame, pd.DataFrame]:
     dots = pd.DataFrame(
-        [
-            {"row": "a", "label": "TTFT", "value": v, "colour": "#0072B2", "tip": "t"}
-            for v in (-0.03, 0.0, 0.2)
-        ]
+        [{"row": "a", "value": v, "colour": "#0072B2", "tip": "t"} for v in (-0.03, 0.0, 0.2)]
     )
     return dots, pd.DataFrame([{"row": "a", "low": -0.1, "high": 0.3}])
 
@@ -58,8 +56,8 @@ def strip_rows() -> tuple[pd.DataFrame, pd.DataFrame]:
 CHARTS = {
     "forest": lambda: forest(forest_rows(), "b ÷ a", margin=0.05),
     "forest without intervals": lambda: forest(forest_rows().tail(1), "b ÷ a"),
-    "strip": lambda: strip(strip_rows()[0], "change", bars=strip_rows()[1]),
-    "strip at 0": lambda: strip(strip_rows()[0].assign(value=0.0), "change"),
+    "strip": lambda: strip(HEADS, strip_rows()[0], "change", bars=strip_rows()[1]),
+    "strip at 0": lambda: strip(HEADS, strip_rows()[0].assign(value=0.0), "change"),
     "coverage": lambda: against_promise(
         pd.DataFrame([{"row": "3", "label": "three", "share": 0.8, "colour": "#0072B2"}]), 0.95, "x"
     ),
@@ -116,8 +114,9 @@ def test_charts_are_drawn_at_the_pages_width(name: str) -> None:
 
 def test_a_ratio_without_an_interval_is_an_open_dot() -> None:
     spec, _ = drawn(forest(forest_rows(), "b ÷ a"))
-    points = [layer["mark"] for layer in spec["layer"] if layer["mark"]["type"] == "point"]
-    assert [p["filled"] for p in points] == [False, True]
+    points = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert [p["mark"]["filled"] for p in points] == [False, True]
+    assert [p["transform"][0]["filter"] for p in points] == ["!datum.known", "datum.known"]
 
 
 def test_the_interval_is_within_the_axis() -> None:
