@@ -61,7 +61,7 @@ def left_out(metrics: pd.DataFrame) -> pd.DataFrame:
         reason = ""
         bad = (run["n_failed"] or 0) / run["n_requests"] if run["n_requests"] else 0.0
         if pd.isna(run["configuration"]):
-            reason = "the manifest gives it no configuration"
+            reason = "the manifest gives no configuration"
         elif run["level"] != "records":
             reason = "a summary without records: nothing to recompute"
         elif not run["n_ok"] > 0:

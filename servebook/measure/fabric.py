@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from servebook.measure.intervals import good
+from servebook.measure.run_bytes import above_idle
 
 __all__ = [
     "LINK",
@@ -265,7 +266,8 @@ def bytes_per_token(
     watched = frame["coverage"] >= MIN_COVERAGE
     tokens = frame["tokens"].where(countable & watched)
     frame["gross_bytes_per_token"] = frame["bytes"] / tokens
-    frame["net_bytes_per_token"] = (frame["bytes"] - frame["idle_bytes"]) / tokens
+    pairs = zip(frame["bytes"].astype(float), frame["idle_bytes"], strict=True)
+    frame["net_bytes_per_token"] = np.array([above_idle(*pair) for pair in pairs]) / tokens
     frame["why"] = [
         ""
         if c and w

@@ -7,11 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["run_totals"]
+__all__ = ["above_idle", "run_totals"]
 
 #: Where several kinds of ports saw one and the same traffic, the first kind that counted is taken.
 _ROLES = ("uplink", "host", "", "spine")
 _RUN = ["run_id", "configuration", "workload", "concurrency"]
+_ROUNDING = 1e-9
+
+
+def above_idle(total: float, idle: float) -> float:
+    """Bytes above the idle level (NaN without one); 0 where the two differ by rounding alone."""
+    rest = total - idle
+    return 0.0 if abs(rest) <= _ROUNDING * total else rest
 
 
 def run_totals(links: pd.DataFrame) -> pd.DataFrame:
@@ -48,7 +55,7 @@ def run_totals(links: pd.DataFrame) -> pd.DataFrame:
                     "tokens": tokens,
                     "basis": first["basis"],
                     "gross": total / tokens,
-                    "net": (total - idle) / tokens,
+                    "net": above_idle(total, idle) / tokens,
                     "idle_steady": bool(group["idle_steady"].all()),
                     "why": "; ".join(whys),
                 }

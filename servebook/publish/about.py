@@ -64,7 +64,7 @@ def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> 
     return About(
         name=str(campaign.name),
         title=str(manifest.title or campaign.name),
-        provenance=manifest.provenance,
+        provenance=manifest.provenance.removeprefix("provenance "),
         note=str(manifest.provenance_note or ""),
         inputs=tuple(rows),
         findings=tuple(campaign.findings),

@@ -184,7 +184,7 @@ class Manifest:
     provenance: str = key(
         choice("measured", "reconstructed"),
         "whether a real engine wrote the dumps; otherwise the page says that it is not stated",
-        default="not stated",
+        default="provenance not stated",
     )
     provenance_note: str | None = key(TEXT, "who measured what with what, in a few sentences")
     client_time_zone: str | None = key(ZONE, "zone of local times in client dumps")

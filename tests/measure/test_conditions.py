@@ -78,7 +78,7 @@ def test_sampled_lengths_close_together_are_one_length() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"configuration": None}, "the manifest gives it no configuration"),
+        ({"configuration": None}, "the manifest gives no configuration"),
         ({"level": "summary"}, "a summary without records: nothing to recompute"),
         ({"n_ok": 0.0, "n_failed": 100.0}, "no request succeeded"),
         ({"n_ok": 98.0, "n_failed": 2.0}, "2 of 100 requests failed"),

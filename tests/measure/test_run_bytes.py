@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from servebook.measure.run_bytes import run_totals
+from servebook.measure.run_bytes import above_idle, run_totals
 
 
 def link(interface, direction="tx", *, n_bytes=100.0, idle=10.0, **more):
@@ -67,6 +67,14 @@ def test_an_unknown_idle_level_leaves_gross_alone():
     assert got.loc["tx", "gross"] == 10
     assert np.isnan(got.loc["tx", "net"])
     assert not got.loc["tx", "idle_steady"]
+
+
+def test_a_difference_of_rounding_is_nothing_above_idle():
+    assert above_idle(1729060.0, 1729060.0 * (1 - 1e-15)) == 0
+    assert above_idle(100.0, 90.0) == 10
+    assert above_idle(100.0, 120.0) == -20
+    assert np.isnan(above_idle(100.0, np.nan))
+    assert totals(link("e1", n_bytes=0.3, idle=0.1 * 3)).loc["tx", "net"] == 0
 
 
 def test_nothing_sums_to_nothing():

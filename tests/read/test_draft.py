@@ -32,7 +32,7 @@ def test_the_draft_loads_without_edits(folder: Path) -> None:
     assert f"servebook build {folder}" in said
     manifest = load_manifest(folder)
     assert manifest.name == "My-runs"
-    assert manifest.provenance == "not stated"
+    assert manifest.provenance == "provenance not stated"
     assert manifest.model.name == "mock-model"
     assert [entry.match for entry in manifest.runs] == [
         "raw/quiet_decode_c{concurrency}",

@@ -60,7 +60,7 @@ def test_a_manifest_becomes_typed_values() -> None:
 
 def test_what_is_not_stated_stays_so() -> None:
     manifest = parse_manifest(b"servebook: 1\nname: x\nprovenance: null\nruns:\n", PATH)
-    assert manifest.provenance == "not stated"
+    assert manifest.provenance == "provenance not stated"
     assert manifest.runs == ()
     assert manifest.slos == {}
     assert manifest.price is None

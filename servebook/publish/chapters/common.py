@@ -199,10 +199,8 @@ def runs_of(rows: pd.DataFrame) -> tuple[str, ...]:
 def source(campaign: Campaign, rows: pd.DataFrame) -> str:
     """Where the numbers are from, with n."""
     n_runs = len(runs_of(rows))
-    kind = campaign.manifest.provenance
-    start = kind if kind != "not stated" else "provenance not stated"
     return (
-        f"{start}: records of {words.count(n_runs, 'run')}, "
+        f"{campaign.manifest.provenance}: records of {words.count(n_runs, 'run')}, "
         f"{words.count(int(rows['n_ok'].sum()), 'ok request')}"
     )
 
@@ -218,13 +216,16 @@ def records_of(campaign: Campaign, n_runs: int) -> str:
 
 
 def left_out_notes(campaign: Campaign, workload: str | None = None) -> tuple[str, ...]:
-    """Sentences on the runs of a workload that no comparison uses."""
+    """Sentences on the runs of a workload that no comparison uses, one per reason."""
     all_runs = metrics(campaign)
     gone = _conditions.left_out(all_runs)
     if workload is not None:
         names = all_runs.loc[all_runs["workload"] == workload, "run_id"]
         gone = gone[gone["run_id"].isin(names)]
-    return tuple(f"Left out: {row['run_id']} ({row['reason']})." for row in gone.to_dict("records"))
+    return tuple(
+        f"Left out: {words.listed(list(map(str, runs)), most=8)} ({reason})."
+        for reason, runs in gone.groupby("reason", sort=False)["run_id"]
+    )
 
 
 def absent(campaign: Campaign, figure: str, title: str, workload: str) -> Figure:

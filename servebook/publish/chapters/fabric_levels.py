@@ -160,11 +160,15 @@ def peak(campaign: Campaign) -> Statement:
         else unit.words(top[column])
     )
     nominal = _nominal(campaign, top)
+    untold = len(fabric.seen) - len(known)
+    # A link whose readings do not stand out of its idle level may have carried more.
+    whose = " whose readings show a run's traffic" if untold else ""
     return Statement(
         id=name,
         sentence=(
-            f"No link carried more than {rate}{nominal} over {words.duration(top['peak_window_s'])}"
-            f" ({_condition(campaign, top)}); usual there is {usual}."
+            f"No link{whose} carried more than {rate}{nominal} over "
+            f"{words.duration(top['peak_window_s'])} ({_condition(campaign, top)}); "
+            f"usual there is {usual}."
         ),
         metric="peak link use",
         value=top[column] * unit.factor,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servebook.measure.run_bytes import run_totals
+from servebook.measure.run_bytes import above_idle, run_totals
 from servebook.publish import theme, words
 from servebook.publish.chapters.common import label, marks, memo
 from servebook.publish.chapters.fabric_base import (
@@ -94,7 +94,8 @@ def _rows(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
     for (workload, configuration, basis), group in runs.groupby(keys, sort=False, dropna=False):
         tokens = float(group["tokens"].sum())
         gross = float(group["bytes"].sum()) / tokens
-        net = float((group["bytes"] - group["idle_bytes"]).sum(skipna=False)) / tokens
+        idle = float(group["idle_bytes"].sum(skipna=False))
+        net = above_idle(float(group["bytes"].sum()), idle) / tokens
         best = net if net > 0 else np.nan
         rows.append(
             {
@@ -195,7 +196,7 @@ def cost(campaign: Campaign) -> Statement:
         )
     rows = _rows(campaign, runs)
     ratio = _decode_over_prefill(rows)
-    sentence = f"{_title(rows)}, net of idle" if rows["net"].notna().all() else _title(rows)
+    sentence = f"{_title(rows)}, net of idle" if (rows["net"] > 0).all() else _title(rows)
     if ratio is not None:
         sentence += f": decode moves {words.times(ratio)} the bytes of prefill per token"
     spread = _spread(runs, ratio is not None)

@@ -151,7 +151,7 @@ def configurations(campaign: Campaign) -> Figure:
         title=title,
         subtitle=_marks(campaign) + " Bold: settings that differ; bars: their size.",
         chart=of_settings(pd.DataFrame(cells), heads) if drawable else None,
-        table=table,
+        table=table if ordered else None,
         alt=f"{title}. {_marks(campaign)}",
         source="manifest",
         notes=tuple(notes),
@@ -171,7 +171,7 @@ def _fitted(text: str, room: int) -> str:
 def _what_differs(campaign: Campaign, differing: list[str]) -> str:
     n = len(campaign.manifest.configurations)
     if n == 1:
-        return f"One configuration was measured: {campaign.manifest.configurations[0].label}"
+        return f"One configuration: {campaign.manifest.configurations[0].label}"
     count = words.count(n, "configuration", spelled=True)
     if not differing:
         return f"{words.capital(count)}; the manifest states nothing in which they differ"

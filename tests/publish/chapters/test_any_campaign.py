@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from small import campaign
 
-from servebook.publish.chapters import confidence, decode, mixed, prefill, setup, trust
+from servebook.publish.chapters import common, confidence, decode, mixed, prefill, setup, trust
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.read.campaign import Campaign
@@ -90,7 +90,7 @@ def test_no_campaign_breaks_a_chapter(function: Callable[[Campaign], Output], ki
         (decode.verdict, "one run", "This campaign has no decode run."),
         (mixed.tail, "no mixed run", "This campaign has no mixed run."),
         (mixed.tail, "all failed", "no request succeeded"),
-        (mixed.tail, "no configuration", "the manifest gives it no configuration"),
+        (mixed.tail, "no configuration", "the manifest gives no configuration"),
         (mixed.tail_statement, "one run", "662 gaps"),
         (mixed.stall_time, "durations only", "no common clock"),
         (mixed.twin, "one run", "No two configurations"),
@@ -114,6 +114,13 @@ def test_without_a_run_of_a_workload_nothing_is_a_verdict() -> None:
     small = book("all failed")
     statements = [prefill.verdict(small), decode.verdict(small), mixed.tail_statement(small)]
     assert not any(s.verdict for s in statements)
+
+
+def test_runs_left_out_are_listed_by_reason() -> None:
+    runs = {f"r{k}": {"configuration": None, "gaps_ms": [5.0] * 60} for k in range(12)}
+    (note,) = common.left_out_notes(campaign(runs))
+    assert note.startswith("Left out: r0, r1, r2, r3, r4, r5, r6, r7")
+    assert note.endswith("and 4 more (the manifest gives no configuration).")
 
 
 @functools.cache
