@@ -151,6 +151,6 @@ def own_against_other(rows: pd.DataFrame, x_title: str) -> Any:
         both.mark_point(size=60, yOffset=8, filled=True, fill="white", strokeWidth=2).encode(
             x=x("other"), y=y, stroke=alt.Stroke("colour:N", scale=None), tooltip=tip
         ),
-        *words_above(rows, y, dy=1),
+        *words_above(base, y, dy=1),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)
