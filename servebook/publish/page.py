@@ -23,6 +23,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from servebook.measure.metrics import METRICS
 from servebook.publish import words
 from servebook.publish.about import About
 from servebook.publish.collect import Content
@@ -149,6 +150,7 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "csp": policy(scripts),
         "figures": figures,
         "kinds": KINDS,
+        "labels": {name: metric.label for name, metric in METRICS.items()},
         "look": look,
         "most_rows": MOST_ROWS,
         "open_rows": OPEN_ROWS,

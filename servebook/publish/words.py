@@ -327,7 +327,7 @@ _BOUND = re.compile(
     # a number and what counts it: "7.8 %", "400 Gbit/s", "128 in flight", "4 SETTINGS", "n = 12"
     r"(?<=\d) (?=(?:%|[kMGT]?bit/s|[kMGT]?B|[mµn]?s|min|h|in|out|slots?|runs?|times|tokens/s|GPUs?|"
     r"[A-Z]{4,})(?:$|[\s.,;:)]))"
-    r"|(?<=\bn) (?==)|(?<==) (?=\d)|(?<=[·]) "
+    r"|(?<=\bn) (?==)|(?<==) (?=\d)| (?=·)"
 )
 
 

@@ -141,6 +141,13 @@ def _largest(deviations: pd.Series[float]) -> float:
     return round(100 * float(deviations.abs().max()), _DECIMALS) + 0.0
 
 
+def _why(reasons: pd.Series[str]) -> str:
+    """One kind of reason, of which the numbers may differ from run to run."""
+    kinds = sorted(set(reasons))
+    more = f" (and {len(kinds) - 1} alike)" if len(kinds) > 1 else ""
+    return f"By definition: {kinds[0]}{more}. ({words.count(len(reasons), 'figure')})"
+
+
 @common.memo
 def compared(campaign: Campaign) -> pd.DataFrame:
     """``native.compare`` without the counts, one row per run and metric."""
@@ -212,12 +219,9 @@ def own_against_native(campaign: Campaign) -> Figure:
                 f"{words.percent(AGREEMENT)}"
             )
         notes.append(text + ".")
-        notes += [
-            f"By definition: {reason}. ({words.count(n, 'figure')})"
-            for reason, n in sorted(
-                other["reason"].value_counts().items(), key=lambda item: (-item[1], str(item[0]))
-            )[:6]
-        ]
+        kinds = other["reason"].str.replace(r"\d[\d.,]*", "#", regex=True)
+        alike = sorted(other.groupby(kinds, sort=True), key=lambda item: -len(item[1]))
+        notes += [_why(part["reason"]) for _, part in alike[:6]]
     return Figure(
         id="trust-native",
         title=title,
