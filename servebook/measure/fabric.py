@@ -10,8 +10,8 @@ lowest. Directions are those of the device that counts: what a switch port recei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,12 @@ __all__ = [
     "LINK",
     "MIN_COVERAGE",
     "MIN_INTERVALS",
+    "TIMED",
     "USAGE",
+    "Columns",
     "attributed",
     "bytes_per_token",
+    "columns_of",
     "idle",
     "link_use",
     "phases",
@@ -36,6 +39,10 @@ __all__ = [
 
 #: What names a link as one source saw it; rows of different sources are never added up.
 LINK = ["source", "device", "interface", "scope", "direction"]
+
+#: Intervals of one link as arrays by column, and the columns that ``link_use`` needs.
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+TIMED = ("t0_ns", "t1_ns", "rate_bps", "speed_bps")
 
 #: The columns in which ``usage`` and ``node_usage`` state link use.
 USAGE = (
@@ -153,25 +160,29 @@ def usage(
     ).astype({"peak_t0_ns": "Int64"})
 
 
-def link_use(near: pd.DataFrame, t0: int, t1: int, idle_bps: float) -> dict[str, Any]:
+def columns_of(frame: pd.DataFrame, names: Iterable[str] = TIMED) -> Columns:
+    """The columns as arrays: slicing a frame per run and link costs more than measuring it."""
+    return {name: frame[name].to_numpy() for name in names}
+
+
+def link_use(near: Columns, t0: int, t1: int, idle_bps: float) -> dict[str, Any]:
     """The columns ``USAGE`` of one link (or a sum of links) in one run from t0 to t1 (ns).
 
     ``near``: the intervals that overlap the run, with t0_ns, t1_ns, rate_bps, speed_bps. An
     ``idle_bps`` of NaN counts as 0.
     """
     trim = int((t1 - t0) * _TRIM)
-    start, end = near["t0_ns"].to_numpy(), near["t1_ns"].to_numpy()
-    inside = near[(start >= t0 + trim) & (end <= t1 - trim)]
-    rate = inside["rate_bps"].to_numpy()
+    start, end = near["t0_ns"], near["t1_ns"]
+    inside = (start >= t0 + trim) & (end <= t1 - trim)
+    n_inside = int(inside.sum())
     base = 0.0 if np.isnan(idle_bps) else idle_bps
-    top = rate.max(initial=base)
-    active = rate > base + _ABOVE_IDLE * (top - base)
-    plateau = inside[active]
+    top = near["rate_bps"][inside].max(initial=base)
+    plateau = np.flatnonzero(inside & (near["rate_bps"] > base + _ABOVE_IDLE * (top - base)))
     out: dict[str, Any] = {
-        "speed_bps": near["speed_bps"].iloc[0],
+        "speed_bps": near["speed_bps"][0],
         "n_intervals": len(plateau),
-        "n_inside": len(inside),
-        "active_share": len(plateau) / len(inside) if len(inside) else np.nan,
+        "n_inside": n_inside,
+        "active_share": len(plateau) / n_inside if n_inside else np.nan,
         "coverage": float(_overlap(near, t0, t1).sum()) / max(1, t1 - t0),
         "why": "",
         "peak_t0_ns": None,
@@ -179,14 +190,14 @@ def link_use(near: pd.DataFrame, t0: int, t1: int, idle_bps: float) -> dict[str,
     if len(plateau) < MIN_INTERVALS:
         spacing = float(np.median(end - start)) / 1e9
         out["why"] = (
-            f"{len(plateau)} of {len(inside)} readings inside the run show traffic; "
+            f"{len(plateau)} of {n_inside} readings inside the run show traffic; "
             f"{MIN_INTERVALS} are needed (readings every {spacing:.3g} s, run of "
             f"{(t1 - t0) / 1e9:.3g} s)"
         )
         return out
-    values = plateau["rate_bps"].to_numpy()
+    values = near["rate_bps"][plateau]
     peak = int(values.argmax())
-    at0, at1 = int(plateau["t0_ns"].iloc[peak]), int(plateau["t1_ns"].iloc[peak])
+    at0, at1 = int(start[plateau[peak]]), int(end[plateau[peak]])
     out |= {"peak_window_s": (at1 - at0) / 1e9, "peak_t0_ns": at0}
     for name, value in (
         ("usual", float(np.median(values))),
@@ -210,8 +221,8 @@ def attributed(intervals: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
         for phase, near in _inside(frame, phases):
             t0, t1 = phase["_t0"], phase["_t1"]
             shared = _overlap(near, t0, t1)
-            length = (near["t1_ns"] - near["t0_ns"]).to_numpy()
-            part = near["bytes"].to_numpy() * shared / length
+            length = near["t1_ns"] - near["t0_ns"]
+            part = near["bytes"] * shared / length
             total = float(part.sum())
             edge = float(part[shared < length].sum())
             rows.append(
@@ -219,7 +230,7 @@ def attributed(intervals: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
                     **phase,
                     **link,
                     "bytes": total,
-                    "packets": float((near["packets"].to_numpy() * shared / length).sum()),
+                    "packets": float((near["packets"] * shared / length).sum()),
                     "covered_s": float(shared.sum()) / 1e9,
                     "run_s": (t1 - t0) / 1e9,
                     "coverage": float(shared.sum()) / max(1, t1 - t0),
@@ -284,11 +295,10 @@ def _links(intervals: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFra
         yield dict(zip(LINK, (str(part) for part in key), strict=True)), frame
 
 
-def _inside(
-    frame: pd.DataFrame, phases: pd.DataFrame
-) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def _inside(frame: pd.DataFrame, phases: pd.DataFrame) -> Iterator[tuple[dict[str, Any], Columns]]:
     """Each run that the link was read in, with the intervals that overlap it."""
-    start, end = frame["t0_ns"].to_numpy(), frame["t1_ns"].to_numpy()
+    columns = columns_of(frame, [*TIMED, "bytes", "packets"])
+    start, end = columns["t0_ns"], columns["t1_ns"]
     names = ["run_id", "configuration", "workload", "concurrency"]
     for row in phases.to_dict("records"):
         t0, t1 = int(row["t0_ns"]), int(row["t1_ns"])
@@ -296,13 +306,13 @@ def _inside(
         if first < last:
             yield (
                 {name: row[name] for name in names} | {"_t0": t0, "_t1": t1},
-                frame.iloc[first:last],
+                {name: values[first:last] for name, values in columns.items()},
             )
 
 
-def _overlap(frame: pd.DataFrame, t0: int, t1: int) -> npt.NDArray[np.int64]:
-    start = np.maximum(frame["t0_ns"].to_numpy(), t0)
-    shared: npt.NDArray[np.int64] = np.minimum(frame["t1_ns"].to_numpy(), t1) - start
+def _overlap(near: Columns, t0: int, t1: int) -> npt.NDArray[np.int64]:
+    start = np.maximum(near["t0_ns"], t0)
+    shared: npt.NDArray[np.int64] = np.minimum(near["t1_ns"], t1) - start
     return np.maximum(shared, 0)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from servebook.measure.fabric import LINK, USAGE, idle, link_use
+from servebook.measure.fabric import LINK, TIMED, USAGE, Columns, columns_of, idle, link_use
 from servebook.measure.intervals import good
 
 __all__ = ["balance", "node_usage", "one_source", "rail_skew"]
@@ -70,19 +70,25 @@ def node_usage(
         tuple(str(part) for part in key): float(value)
         for key, value in zip(floors[LINK].to_numpy(), floors["idle_bps"], strict=True)
     }
-    by_port = dict(iter(taken.groupby(["device", "interface", "direction"])))
+    by_port = {
+        port: (columns_of(frame, [*TIMED, "bytes"]), known.get(_link(frame), np.nan))
+        for port, frame in taken.groupby(["device", "interface", "direction"])
+    }
     rows = []
     for (node, role), members in _nodes(ports).items():
         for direction in ("rx", "tx"):
             links = [by_port.get((*member, direction)) for member in members]
-            counted = [frame for frame in links if frame is not None]
+            counted = [link for link in links if link is not None]
             for phase in phases.to_dict("records"):
                 t0, t1 = int(phase["t0_ns"]), int(phase["t1_ns"])
-                near = [f[(f["t1_ns"] > t0) & (f["t0_ns"] < t1)] for f in counted]
-                near = [frame for frame in near if len(frame)]
+                near, level = [], 0.0
+                for columns, own_level in counted:
+                    there = (columns["t1_ns"] > t0) & (columns["t0_ns"] < t1)
+                    if there.any():
+                        near.append({name: values[there] for name, values in columns.items()})
+                        level += own_level
                 if not near:
                     continue
-                level = sum(known.get(_link(frame), np.nan) for frame in near)
                 use = (
                     link_use(_added(near), t0, t1, level)
                     if len(near) == len(members)
@@ -150,35 +156,34 @@ def _link(frame: pd.DataFrame) -> tuple[str, ...]:
     return tuple(str(part) for part in frame[LINK].iloc[0])
 
 
-def _added(frames: list[pd.DataFrame]) -> pd.DataFrame:
+def _added(links: list[Columns]) -> Columns:
     """The links' rates added over the intervals of the one with the longest of them."""
-    spacing = [float((f["t1_ns"] - f["t0_ns"]).median()) for f in frames]
-    base = frames[int(np.argmax(spacing))]
-    start, end = base["t0_ns"].to_numpy(), base["t1_ns"].to_numpy()
-    moved = base["bytes"].to_numpy().copy()
-    for frame in frames:
-        if frame is not base:
-            moved += _between(frame, start, end)
-    out = pd.DataFrame(
-        {
-            "t0_ns": start,
-            "t1_ns": end,
-            "rate_bps": moved * 8e9 / (end - start),
-            "speed_bps": sum(float(frame["speed_bps"].iloc[0]) for frame in frames),
-        }
-    )
-    return out[out["rate_bps"].notna()]
+    spacing = [float(np.median(link["t1_ns"] - link["t0_ns"])) for link in links]
+    base = links[int(np.argmax(spacing))]
+    start, end = base["t0_ns"], base["t1_ns"]
+    moved = base["bytes"].copy()
+    for link in links:
+        if link is not base:
+            moved += _between(link, start, end)
+    known = ~np.isnan(moved)
+    speed = sum(float(link["speed_bps"][0]) for link in links)
+    return {
+        "t0_ns": start[known],
+        "t1_ns": end[known],
+        "rate_bps": moved[known] * 8e9 / (end - start)[known],
+        "speed_bps": np.array([speed]),
+    }
 
 
 def _between(
-    frame: pd.DataFrame, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+    link: Columns, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Bytes of one link between the times; NaN where it was not watched throughout."""
-    t0, t1 = frame["t0_ns"].to_numpy(), frame["t1_ns"].to_numpy()
+    t0, t1 = link["t0_ns"], link["t1_ns"]
     zero = min(int(start.min()), int(t0.min()))
     points = np.ravel(np.column_stack([t0, t1]) - zero).astype(float)
-    amount = np.cumsum(frame["bytes"].to_numpy())
-    totals = np.ravel(np.column_stack([amount - frame["bytes"].to_numpy(), amount]))
+    amount = np.cumsum(link["bytes"])
+    totals = np.ravel(np.column_stack([amount - link["bytes"], amount]))
     watched = np.ravel(np.column_stack([np.cumsum(t1 - t0) - (t1 - t0), np.cumsum(t1 - t0)]))
     a, b = (start - zero).astype(float), (end - zero).astype(float)
     moved = np.interp(b, points, totals) - np.interp(a, points, totals)

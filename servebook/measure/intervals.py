@@ -44,6 +44,11 @@ COLUMNS = (
 #: Intervals with one of these flags say nothing about a usual or highest rate.
 EXCLUDED = frozenset({"reset", "gap", "over_speed"})
 
+_FLAGS = ("gap", "grid", "over_speed", "reset", "sticky_merged", "wrap")
+_FLAG_SETS = [
+    [name for place, name in enumerate(_FLAGS) if code >> place & 1]
+    for code in range(1 << len(_FLAGS))
+]
 _NAMES = ("source", "format", "device", "interface", "scope", "direction", "source_kind")
 _PORT = ["interface", "scope", "direction", "kind"]
 _GAP_FACTOR = 3.0  # longer than this many usual spacings: nobody watched
@@ -94,6 +99,9 @@ def intervals(samples: pa.Table, ports: pa.Table) -> pd.DataFrame:
         return _empty()
     order = ["device", "interface", "scope", "direction", "source", "t0_ns"]
     out = pd.concat(parts, ignore_index=True)
+    out["flags"] = pd.Series(
+        [list(_FLAG_SETS[code]) for code in out["flags"].astype("int64")], dtype=object
+    )
     return out[list(COLUMNS)].sort_values(order, kind="stable", ignore_index=True)
 
 
@@ -320,16 +328,16 @@ def _finish(part: pd.DataFrame, speed: float) -> pd.DataFrame:
     gap = span > _GAP_FACTOR * np.median(span)
     over = rate > _SPEED_SLACK * speed
     extra = _flags(gap=gap, over_speed=over)
-    part["flags"] = [sorted([*a, *b]) for a, b in zip(part["flags"], extra, strict=True)]
+    part["flags"] |= extra
     return part.assign(rate_bps=rate, speed_bps=speed, util_fraction=rate / speed)
 
 
-def _flags(**marks: npt.NDArray[np.bool_]) -> list[list[str]]:
-    flags: list[list[str]] = [[] for _ in next(iter(marks.values()))]
-    for name in sorted(marks):
-        for place in np.flatnonzero(marks[name]):
-            flags[place].append(name)
-    return flags
+def _flags(**marks: npt.NDArray[np.bool_]) -> Ints:
+    """Which flags each row has, as a sum of powers of two by their place in ``_FLAGS``."""
+    codes = np.zeros(len(next(iter(marks.values()))), dtype=np.int64)
+    for name, there in marks.items():
+        codes |= there.astype(np.int64) << _FLAGS.index(name)
+    return codes
 
 
 def _empty() -> pd.DataFrame:

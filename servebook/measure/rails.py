@@ -31,8 +31,13 @@ def located(links: pd.DataFrame, ports: pa.Table) -> pd.DataFrame:
         (row["device"], row["interface"]): row
         for row in ports.select(["device", "interface", "role", "node", "rail"]).to_pylist()
     }
+    # Each link once: intervals have many thousand rows of the same few dozen.
+    group = links.groupby(LINK, sort=False, dropna=False).ngroup().to_numpy()
+    _, first = np.unique(group, return_index=True)
     rows = []
-    for source, device, interface, scope, _ in links[LINK].itertuples(index=False, name=None):
+    for source, device, interface, scope, _ in (
+        links[LINK].iloc[first].itertuples(index=False, name=None)
+    ):
         port = stated.get((device, interface), {})
         role, node, rail = port.get("role"), port.get("node"), port.get("rail")
         of_host = role == "host" and node is not None
@@ -47,11 +52,10 @@ def located(links: pd.DataFrame, ports: pa.Table) -> pd.DataFrame:
                 else f"{device}\t{interface}\t{scope}\t{source}",
             }
         )
-    added = pd.DataFrame(
-        rows, columns=["role", "node", "rail", "place", "physical"], index=links.index
-    )
+    added = pd.DataFrame(rows, columns=["role", "node", "rail", "place", "physical"])
     for name in ("role", "node", "rail"):  # None, not NaN, where the manifest is silent
-        added[name] = pd.Series([row[name] for row in rows], index=links.index, dtype=object)
+        added[name] = pd.Series([row[name] for row in rows], dtype=object)
+    added = added.take(group).set_index(links.index)
     return pd.concat([links, added], axis="columns")
 
 
