@@ -8,6 +8,8 @@ template in ``report/template/`` and two filters of ours.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from dataclasses import asdict
@@ -130,9 +132,11 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
     """The whole page as one HTML text.
 
     ``bundle`` is the Vega script; ``template`` the folder of the nbconvert template. Same
-    arguments, same text.
+    arguments, same text. The bundle is packed to half its size and stands there as data: the page's
+    own script unpacks and runs it when the first chart comes into view, which the policy allows
+    by the hash of the unpacked text.
     """
-    scripts = [bundle, _asset(template, "page.js")]
+    scripts = [_asset(template, "page.js")]
     look = shared_config(figure.spec for figure in content.figures if figure.spec)
     figures = {
         figure.id: {
@@ -147,7 +151,8 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "about": {**asdict(about), "reconstructed": about.reconstructed},
         "absent": ABSENT,
         "chapters": [{"slug": c.slug, "title": c.title} for c in content.chapters],
-        "csp": policy(scripts),
+        "bundle": base64.b64encode(gzip.compress(bundle.encode(), 9, mtime=0)).decode(),
+        "csp": policy([bundle, *scripts]),
         "figures": figures,
         "kinds": KINDS,
         "labels": {name: metric.label for name, metric in METRICS.items()},
