@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from servebook.errors import DumpError
-from servebook.read.source import Source, relative
+from servebook.read.source import Source, printable, relative
 from servebook.tables import Tables, table
 
 __all__ = ["YEAR_2001", "YEAR_2100", "Rows", "number", "whole"]
@@ -73,11 +73,6 @@ def number(text: str) -> float:
     return value
 
 
-def _storable(text: str) -> str:
-    """``text`` as UTF-8; JSON can hold halves of characters, which no table can."""
-    return text.encode("utf-8", "replace").decode()
-
-
 class Rows:
     """Collects the readings of one source; ``tables()`` gives its samples and set-aside rows."""
 
@@ -112,8 +107,8 @@ class Rows:
     ) -> int:
         """The number of a series, for ``add``; the same words give the same number."""
         width = bits if kind == "counter" else None
-        device = _storable(device)
-        interface = None if interface is None else _storable(interface)
+        device = printable(device)
+        interface = None if interface is None else printable(interface)
         key = (device, interface, metric, scope, index, direction, kind, width, window_s, smoothing)
         return self._series.setdefault(key, len(self._series))
 

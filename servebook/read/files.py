@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 import orjson
 
 from servebook.errors import DumpError
-from servebook.read.source import File, relative
+from servebook.read.source import File, printable, relative
 
 __all__ = [
     "HEAD_BYTES",
@@ -144,11 +144,6 @@ def sha256(path: Path) -> str:
     """Hex digest of the file as it lies on disk (what ``sha256sum`` prints)."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def printable(text: str) -> str:
-    """``text`` without control characters, so that a name cannot steer a terminal."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def survey(path: Path) -> list[File]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from servebook.tables import Tables
 
-__all__ = ["File", "Format", "Source", "reading_fault", "relative"]
+__all__ = ["File", "Format", "Source", "printable", "reading_fault", "relative"]
 
 
 #: What a reader may raise by a fault of its own. Tests empty it, so that faults come to light.
@@ -34,10 +34,16 @@ def reading_fault(error: Exception) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """``text`` without what would steer a terminal, turn a line round or fit into no table."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
 def relative(path: Path, root: Path) -> str:
     """``path`` below ``root``, "/" separated, as text that can always be printed and stored."""
-    name = path.relative_to(root).as_posix()
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
+    # Escaped, not replaced: two names stay two names.
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servebook.read.source import printable
+
 __all__ = ["boolean", "gaps", "model_name", "number", "object_of", "objects_in", "text", "whole"]
 
 #: Whole numbers up to here are exact in a float too; no count or length comes near.
@@ -62,10 +64,8 @@ def boolean(value: Any) -> bool | None:
 
 
 def text(value: Any) -> str | None:
-    """A text that can be stored; None for anything else and for the empty text."""
-    if not isinstance(value, str) or not value:
-        return None
-    return value.encode("utf-8", "replace").decode()
+    """A text that can be stored and shown; None for anything else and for the empty text."""
+    return printable(value) if isinstance(value, str) and value else None
 
 
 def model_name(value: Any) -> str | None:

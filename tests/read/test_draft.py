@@ -103,7 +103,7 @@ def test_a_folder_without_runs_is_one_error(
         ("c4", "raw/c4"),  # the dump says 2: the name means something else
         ("c2x", "raw/c2x"),
         ("abc2", "raw/abc2"),
-        ("w*{x}\n# c2", "raw/w??x??# c2"),
+        ("w*{x}\n# c2", "raw/w??x??n# c2"),  # the line end of the name stands as \\n
     ],
 )
 def test_patterns_from_names(name: str, pattern: str, tmp_path: Path) -> None:

@@ -170,7 +170,13 @@ def test_odd_readings(tmp_path: Path, name: str, content: str, used: int, reason
 
 def test_halves_of_characters_are_storable(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(json.dumps([event(EPOCH * 10**9, "\ud800")]))
-    assert read_tree(tmp_path).samples["interface"].to_pylist() == ["?"]
+    assert read_tree(tmp_path).samples["interface"].to_pylist() == ["\ufffd"]
+
+
+def test_labels_cannot_turn_a_line_round(tmp_path: Path) -> None:
+    (tmp_path / "r\u202eun.json").write_text(json.dumps(vllm_result(model_id="a\u202emodel\x1b")))
+    (run,) = read_tree(tmp_path).runs.to_pylist()
+    assert (run["model"], run["path"]) == ("a\ufffdmodel\ufffd", "r\\u202eun.json")
 
 
 def test_metric_pages_with_their_own_times(tmp_path: Path) -> None:

@@ -91,8 +91,25 @@ def measured(campaign: Campaign) -> Fabric | None:
         tokens=preferred(per_token).reset_index(drop=True),
         nodes=node_usage(spans, times, several, levels),
         # Without runs: which of them were not watched is told with their workloads elsewhere.
-        words=findings(spans, times.head(0), campaign.tables.runs.slice(0, 0)),
+        words=(
+            *_without_level(use),
+            *findings(spans, times.head(0), campaign.tables.runs.slice(0, 0)),
+        ),
     )
+
+
+def _without_level(use: pd.DataFrame) -> tuple[str, ...]:
+    """Links that ran on while runs did, and of which no run's usual or peak is known."""
+    ports = use.groupby(["device", "interface"], sort=True)["peak_bps"].count()
+    silent = [" ".join(map(str, port)) for port in ports.index[ports == 0]]
+    if not silent:
+        return ()
+    links = words.count(len(silent), "link")
+    told = (
+        f"{links} without a run's level ({words.listed(silent, most=4)}): too few readings inside "
+        "the runs stand above what the link carries anyway, so usual, peak and floor leave it out"
+    )
+    return (told,)
 
 
 def nothing(figure: str, title: str, why: str = _NO_COUNTERS) -> Figure:

@@ -67,7 +67,7 @@ def each_port(campaign: Campaign) -> Figure:
             title="Use per port: one port, so nothing to compare",
             table=table,
             missing=(
-                f"Only {only['name']} was counted; how evenly several ports "
+                f"Only {only['name']} shows its use by a run; how evenly several ports "
                 "share the traffic cannot be told from one."
             ),
             source=evidence(campaign, known),

@@ -222,7 +222,20 @@ def test_the_port_that_stands_apart_is_named(rails):
 def test_one_port_has_no_neighbours(tmp_path):
     got = fabric.each_port(one_port(tmp_path))
     assert got.chart is None
-    assert "Only leaf e1 was counted" in got.missing
+    assert "Only leaf e1 shows its use by a run" in got.missing
+
+
+def test_a_link_that_is_always_as_busy_is_not_passed_over(tmp_path):
+    links = {
+        ("leaf", "e1", "tx"): busy(0, 5_000_000, 2_000_000),
+        ("leaf", "e2", "tx"): lambda _: 90_000_000,
+    }
+    got = fabric.peak(campaign(tmp_path, runs(*PHASES), [samples(links, 140)], []))
+    assert got.sentence.startswith("No link whose readings show a run's traffic carried more than")
+    told = fabric.watched(campaign(tmp_path, runs(*PHASES), [samples(links, 140)], [])).notes
+    assert any(note.startswith("1 link without a run's level (leaf e2)") for note in told)
+    cost = fabric.cost(campaign(tmp_path, runs(*PHASES), [samples(links, 140)], []))
+    assert "0.000" not in cost.sentence
 
 
 def test_links_of_a_node_are_added(rails):
