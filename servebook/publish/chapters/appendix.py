@@ -92,7 +92,8 @@ def _values(
             frame[_named(metric)] = _plain(chosen[metric.name])
         else:
             absent.append(metric.label)
-    frame |= {label: chosen[column] for column, label in _BEHIND.items()}
+    if slug == "rates":  # said once: the run tells the rest
+        frame |= {label: chosen[column] for column, label in _BEHIND.items()}
     shown = pd.DataFrame(frame).dropna(axis="columns", how="all").reset_index(drop=True)
     caveat = f"Undefined in all of these runs, so left out: {', '.join(absent)}." if absent else ""
     return Figure(
