@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -73,10 +74,10 @@ def draft(directory: Path, force: bool = False) -> str:
     _write(target, text)
     n_runs = sum(len(group.runs) for group in groups.values())
     return (
-        f"Wrote {target}: {n_runs} runs in {len(groups)} entries, "
-        f"{len(found_counters)} counter files.\n"
+        f"Wrote {target}: {_count(n_runs, 'run')} in {_count(len(groups), 'entry')}, "
+        f"{_count(len(found_counters), 'counter file')}.\n"
         f"Fill in the {text.count(MARK)} lines marked FILL IN where you know the answer "
-        f"(null means not stated), then: servebook build {directory}"
+        f"(null means not stated), then: servebook build {shlex.quote(str(directory))}"
     )
 
 
@@ -96,6 +97,11 @@ def _pattern(path: str, concurrency: int | None) -> str:
         return literal(path)
     before, after = path[: hit.start(2)], path[hit.end(2) :]
     return f"{literal(before)}{{concurrency}}{literal(after)}"
+
+
+def _count(n: int, noun: str) -> str:
+    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{n} {noun if n == 1 else many}"
 
 
 def _slug(name: str) -> str:

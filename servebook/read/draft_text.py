@@ -176,7 +176,7 @@ def _scalar(text: str) -> str:
     """``text`` as a YAML scalar, in quotes unless it is a plain word or path."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_./-]*", text)
     words = {"true", "false", "null", "yes", "no", "on", "off"}
-    return text if plain and text.lower() not in words else json.dumps(text)
+    return text if plain and text.lower() not in words else json.dumps(text, ensure_ascii=False)
 
 
 def literal(text: str) -> str:

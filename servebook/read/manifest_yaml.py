@@ -177,7 +177,7 @@ class _Walk:
         text = str(node.value)
         kind = tag.removeprefix(_CORE)
         if kind in ("str", "timestamp"):  # times stay text: the schema parses them
-            return text
+            return self.text(text, line)
         if kind == "null":
             return None
         if kind in ("bool", "int", "float"):
@@ -189,6 +189,15 @@ class _Walk:
                 ) from None
             return value
         raise self.error(line, "a plain value", f"the tag {tag}", "remove the tag")
+
+    def text(self, text: str, line: int) -> str:
+        """``text`` with the escaped halves of a character joined, as JSON writes them."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise self.error(
+                line, "whole characters", "half of one (\\ud800 to \\udfff)", "write the character"
+            ) from None
 
     def mapping(self, node: MappingNode, above: tuple[int, ...]) -> tuple[dict[str, Entry], int]:
         own: dict[str, Entry] = {}
@@ -224,7 +233,7 @@ class _Walk:
             raise self.error(line, "a key that is text", "a list or mapping", "use a plain word")
         if str(node.tag) not in (_CORE + "str", _CORE + "int", _CORE + "timestamp"):
             raise self.error(line, "a key that is text", repr(str(node.value)), "put it in quotes")
-        return str(node.value)
+        return self.text(str(node.value), line)
 
     def error(self, line: int, expected: str, found: str, way_out: str) -> ManifestError:
         return ManifestError(self.path, expected, found, way_out, line=line)

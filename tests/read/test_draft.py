@@ -10,6 +10,7 @@ from servebook.errors import DumpError, ManifestError, ServebookError
 from servebook.read.campaign import load
 from servebook.read.draft import draft
 from servebook.read.manifest import load_manifest
+from tests.read.samples import vllm_result, write_json
 
 RAW = Path(__file__).parents[2] / "data" / "loopback" / "raw"
 
@@ -29,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_draft_loads_without_edits(folder: Path) -> None:
     said = draft(folder)
     assert "4 runs in 3 entries, 2 counter files" in said
-    assert f"servebook build {folder}" in said
+    assert f"servebook build '{folder}'" in said  # with a space in it
     manifest = load_manifest(folder)
     assert manifest.name == "My-runs"
     assert manifest.provenance == "provenance not stated"
@@ -131,3 +132,11 @@ def test_a_folder_that_cannot_be_written_is_one_error(
     monkeypatch.setattr("servebook.read.draft.tempfile.mkstemp", full)
     with pytest.raises(ServebookError, match="No space left"):
         draft(folder)
+
+
+def test_a_model_of_any_letters(tmp_path: Path) -> None:
+    name = "\U0001f600 \u0639 </script>"
+    write_json(tmp_path / "a run" / "r.json", vllm_result(model_id=name))
+    said = draft(tmp_path)
+    assert "1 run in 1 entry, 0 counter files" in said
+    assert load_manifest(tmp_path).model.name == name

@@ -21,6 +21,12 @@ def test_values_know_their_line() -> None:
     assert items[1].value["k"].node == Node("2026-01-01T00:00:00Z", 5)
 
 
+def test_halves_of_characters_are_joined() -> None:
+    root = parse_yaml(b'a: "\\ud83d\\ude00"\n', PATH)
+    assert isinstance(root.value, dict)
+    assert root.value["a"].node.value == "\U0001f600"
+
+
 def test_merge_keys_yield_to_own_keys() -> None:
     root = parse_yaml(b"a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n", PATH)
     assert isinstance(root.value, dict)
@@ -39,6 +45,7 @@ BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
     [
         (b"", "an empty file"),
         (b"# only a comment\n", "an empty file"),
+        (b'a: 1\nb: "\\ud83d"\n', ":2: expected whole characters, found half of one"),
         (b"a: 1\n\tb: 2\n", ":2: expected valid YAML, found a tab"),
         (b"a: [1, 2\n", "valid YAML"),
         (b"a: 1\na: 2\n", ":2: expected the key `a` once, found it again (first at line 1)"),
