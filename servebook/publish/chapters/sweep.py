@@ -207,6 +207,9 @@ def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:
     )
 
 
+_YIELD = 20
+
+
 def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) -> Statement:
     """The comparison of the two opponents where there is one, else the saturation finding.
 
@@ -257,7 +260,8 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
                 )
             ),
             verdict=pairs,
-            rank=rank,
+            # a ratio of several settings at once yields its place to the chapter that splits it
+            rank=rank if len(compared.differ) < 2 else rank + _YIELD,
             marks=common.marks(campaign, pair),
         )
     row = main_finding(rows, metric)
