@@ -14,11 +14,13 @@ from typing import Any
 
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.publish.spec import specification
-from servebook.publish.tabular import plain, table
+from servebook.publish.tabular import plain, round_float, table
 
 __all__ = ["BUILD_VARIABLE", "KINDS", "SPEC_MIME", "building", "mimebundle", "payload"]
 
 BUILD_VARIABLE = "SERVEBOOK_BUILD"
+#: A statement's value is rounded for display later; after six digits 33330.501 would go down.
+VALUE_DIGITS = 12
 SPEC_MIME = "application/vnd.vegalite.v6+json"
 KINDS = {
     "figure": "application/vnd.servebook.figure+json",
@@ -50,6 +52,8 @@ def payload(output: Output) -> tuple[str, dict[str, Any]]:
             continue
         value = getattr(output, field.name)
         fields[field.name] = [plain(v) for v in value] if isinstance(value, tuple) else plain(value)
+        if isinstance(value, float):  # the page rounds it once more, as the sentence beside it did
+            fields[field.name] = round_float(value, VALUE_DIGITS)
     if isinstance(output, Figure):
         _complete(output)
         fields["table"] = None if output.table is None else table(output.table)

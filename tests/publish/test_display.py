@@ -6,8 +6,10 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from servebook.publish.display import BUILD_VARIABLE, KINDS, SPEC_MIME, mimebundle
+from servebook.publish import words
+from servebook.publish.display import BUILD_VARIABLE, KINDS, SPEC_MIME, mimebundle, payload
 from servebook.publish.output import Figure, Output, Section, Statement
+from servebook.publish.page import headline
 from servebook.publish.spec import specification
 
 FRAME = pd.DataFrame({"x": [1.23456789, 2.0], "name": ["</script><img src=x onerror=1>", "b"]})
@@ -67,6 +69,12 @@ def test_jupyterlab_gets_a_widget_and_escaped_text(monkeypatch: pytest.MonkeyPat
 def test_jupyterlab_shows_sections_as_escaped_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(BUILD_VARIABLE, raising=False)
     assert mimebundle(Section("s", ("a <b>", "c")))["text/html"] == "<p>a &lt;b&gt;</p><p>c</p>"
+
+
+@pytest.mark.parametrize("value", [33330.512662750814, 1234567.8, 0.1 + 0.2, 33330.499])
+def test_a_headline_reads_as_the_sentence_beside_it(value: float) -> None:
+    _, fields = payload(Statement(id="a", sentence=f"It is {words.number(value)}.", value=value))
+    assert headline(fields["value"], "tokens/s") in fields["sentence"]
 
 
 def test_numbers_in_a_specification_have_six_digits() -> None:
