@@ -204,7 +204,7 @@ def cost(campaign: Campaign) -> Statement:
         id=name,
         sentence=sentence + ".",
         metric="bytes per token, decode over prefill" if ratio is not None else "bytes per token",
-        value=ratio if ratio is not None else float(_best(runs).median()),
+        value=ratio if ratio is not None else float(_best(rows).median()),  # as in the sentence
         unit="ratio" if ratio is not None else "B/token",
         n=len(runs),
         n_of="runs",

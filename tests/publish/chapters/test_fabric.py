@@ -225,6 +225,15 @@ def test_one_port_has_no_neighbours(tmp_path):
     assert "Only leaf e1 shows its use by a run" in got.missing
 
 
+def test_the_cost_in_large_type_is_that_of_the_sentence(tmp_path):
+    phases = [("a", "one", "decode", 20, 60), ("b", "one", "decode", 80, 90)]
+    links = {("leaf", "e1", "tx"): lambda i: 5_000_000 if 20 <= i < 60 else 1_000_000}
+    ports = [{"device": "leaf", "interface": "e1", "role": "uplink", "node": "n1"}]
+    got = fabric.cost(campaign(tmp_path, runs(*phases), [samples(links, 140)], ports))
+    # 160 MB above idle over both runs' 1,000 tokens: 160 kB; the median of the runs would be 170 kB.
+    assert f"{words.bytes_size(got.value)} " in got.sentence
+
+
 def test_a_link_that_is_always_as_busy_is_not_passed_over(tmp_path):
     links = {
         ("leaf", "e1", "tx"): busy(0, 5_000_000, 2_000_000),
