@@ -142,7 +142,7 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
 def _short_outputs(requests: Requests) -> list[str]:
     """Flags requests below the length that most share, and says what they may be."""
     osl, status = requests.column("osl"), requests.column("status")
-    ok = [i for i, s in enumerate(status) if s == "ok"]
+    ok = [i for i, s in enumerate(status) if s == "ok" and osl[i] is not None]
     lengths = Counter(osl[i] for i in ok)
     if len(lengths) < 2 or (top := max(lengths)) < 2 or lengths[top] * 2 <= len(ok):
         return []

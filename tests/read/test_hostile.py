@@ -91,6 +91,7 @@ def test_odd_raw_lines_add_nothing(tmp_path: Path, line: bytes) -> None:
         ({"itls": [[1e8] * 200, [0.005, 0.005], []]}, 2),
         ({"itls": [["0.1"], [0.005, 0.005], []]}, 2),
         ({"itls": [0.1, [0.005, 0.005], []]}, 2),
+        ({"output_lens": [None, 1, None]}, 3),
         ({"request_rate": 10**300, "max_concurrency": 10**30}, 3),
         ({"dataset_name": "random", "tp": "8"}, 3),  # metadata that somebody gave
     ],

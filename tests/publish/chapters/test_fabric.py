@@ -230,7 +230,7 @@ def test_the_cost_in_large_type_is_that_of_the_sentence(tmp_path):
     links = {("leaf", "e1", "tx"): lambda i: 5_000_000 if 20 <= i < 60 else 1_000_000}
     ports = [{"device": "leaf", "interface": "e1", "role": "uplink", "node": "n1"}]
     got = fabric.cost(campaign(tmp_path, runs(*phases), [samples(links, 140)], ports))
-    # 160 MB above idle over both runs' 1,000 tokens: 160 kB; the median of the runs would be 170 kB.
+    # 160 MB above idle over 1,000 tokens: 160 kB; the median of the two runs would be 170 kB.
     assert f"{words.bytes_size(got.value)} " in got.sentence
 
 
