@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -141,3 +142,8 @@ def browser(open_browser: OpenBrowser) -> WebDriver:
 def project_root() -> Path:
     """The repository's folder."""
     return Path(__file__).resolve().parent.parent
+
+
+# How long an example takes says something of the machine, not of the code.
+settings.register_profile("servebook", deadline=None)
+settings.load_profile("servebook")

@@ -22,6 +22,7 @@ from ruamel.yaml import YAML
 # Where conda-forge's name is not PyPI's (after PEP 503 normalisation).
 CONDA_NAMES = {
     "jupyter-client": "jupyter_client",
+    "jupyter-core": "jupyter_core",
     "prometheus-client": "prometheus_client",
     "ruamel-yaml": "ruamel.yaml",
 }
