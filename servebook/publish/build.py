@@ -29,8 +29,8 @@ from servebook.publish.files import write_chart, write_claims, write_tables
 from servebook.publish.forks import Zygote
 from servebook.publish.page import render
 from servebook.publish.release import publish, staging
-from servebook.publish.scratch import scratch
 from servebook.publish.together import run_all
+from servebook.publish.workers import Workers
 
 __all__ = ["build", "home"]
 
@@ -99,10 +99,7 @@ class _Site:
     """What the campaigns of one build share."""
 
     base: Path
-    folder: Path  # for sockets and files, gone afterwards
-    zygote: Zygote | None
-    studio: Studio
-    bundle: Future[str]
+    workers: Workers
     report: Reporter
 
 
@@ -150,7 +147,7 @@ def _chapters(
         site.report.say(f"{root.name}: {path.stem} after {time.perf_counter() - start:.1f} s")
         return one
 
-    with tempfile.TemporaryDirectory(dir=site.folder, prefix="") as folder:
+    with tempfile.TemporaryDirectory(dir=site.workers.folder, prefix="") as folder:
         return run_all(
             paths,
             {"campaign": str(root)},
@@ -181,7 +178,10 @@ def _write(content: Content, page: str, facts: About, drawings: _Drawings, outpu
 @contextmanager
 def _opened(root: Path, site: _Site, load: Load | None) -> Iterator[tuple[About, Zygote | None]]:
     """What the page says of the campaign, and what its kernels are forked from."""
-    zygote = site.zygote if site.zygote is not None and site.zygote.ready() else None
+    zygote = site.workers.zygote
+    if zygote is not None and not zygote.ready():
+        site.report.say("kernels are started one by one: the process to fork them from ended")
+        zygote = None
     if load is not None or zygote is None:
         yield about(root, site.base, load), zygote
         return
@@ -200,11 +200,11 @@ def _build_one(root: Path, output: Path, notebooks: Path, site: _Site, load: Loa
     with contextlib.ExitStack() as stack:
         with report.step(f"{root.name}: reading"):
             facts, zygote = stack.enter_context(_opened(root, site, load))
-        drawings = _Drawings(site.studio)
+        drawings = _Drawings(site.workers.studio)
         content = collect(_chapters(root, notebooks, site, zygote, drawings))
     with report.step(f"{root.name}: drawing"):
         drawings.fill(content)
-        script = site.bundle.result()
+        script = site.workers.bundle.result()
     with report.step(f"{root.name}: page"):
         page = render(content, facts, script, site.base / "report" / "template")
         if found := problems(page, _secrets(root, notebooks)):
@@ -221,12 +221,14 @@ def build(
     *,
     notebooks: Path | None = None,
     load: Load | None = None,
+    workers: Workers | None = None,
 ) -> int:
     """Build the page of each campaign; 0 when all are published.
 
     ``campaigns`` are folders with a ``campaign.yaml`` (none: all below ``data/``). Each becomes
     ``<output>/<name>.html`` with ``<output>/<name>/`` beside it. ``notebooks`` and ``load`` (in
-    place of ``servebook.read.campaign.load``) are for tests.
+    place of ``servebook.read.campaign.load``) are for tests, as are ``workers`` that serve many
+    builds.
 
     Raises:
         ServebookError: the first failure, after the other campaigns were built.
@@ -236,14 +238,8 @@ def build(
     report = Reporter(verbose)
     failures: list[ServebookError] = []
     roots = _campaigns(campaigns, base)
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(scratch())
-        zygote = Zygote.start(folder / "ipython")
-        if zygote is not None:
-            stack.enter_context(zygote)
-        studio = stack.enter_context(Studio())
-        stack.enter_context(quiet())
-        site = _Site(base, folder, zygote, studio, studio.bundle(), report)
+    with quiet(), contextlib.nullcontext(workers) if workers else Workers() as started:
+        site = _Site(base, started, report)
         for root in roots:
             try:
                 page = _build_one(

@@ -15,6 +15,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from servebook.publish import theme  # noqa: F401 - every figure has our look, whoever draws it
+
 __all__ = ["Figure", "Output", "Section", "Statement"]
 
 

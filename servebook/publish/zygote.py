@@ -39,31 +39,27 @@ from servebook.errors import ServebookError
 __all__ = ["main"]
 
 _LATER = (  # what a kernel would import while it starts
-    "ipykernel.datapub",
-    "ipykernel.debugger",
+    "IPython.core.debugger",
+    "IPython.core.logger",
+    "IPython.core.oinspect",
     "ipykernel.ipkernel",
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
-    "IPython.core.completerlib",
-    "IPython.core.magics",
-    "IPython.core.payloadpage",
-    "IPython.extensions.storemagic",
+    "sqlite3",
+    "tornado.platform.asyncio",
 )
 
 
 def _import_all() -> None:
     from servebook.publish import chapters, charts
 
-    for name in _LATER:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    for name in (*_LATER, "servebook.publish.display", "servebook.read.campaign"):
+        importlib.import_module(name)
     for package in (chapters, charts):
         for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             # One that cannot be imported fails in the notebook that needs it, with its cell named.
             with contextlib.suppress(Exception):
                 importlib.import_module(found.name)
-    for name in ("servebook.publish.display", "servebook.read.campaign"):
-        importlib.import_module(name)
 
 
 class _Children:
@@ -81,8 +77,10 @@ class _Children:
 
     def kill(self, pid: int) -> None:
         if pid in self.pids:
-            with contextlib.suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)
+            # A child that was forked just now may not lead its group yet: then it is all there is.
+            for end in (os.killpg, os.kill):
+                with contextlib.suppress(OSError):
+                    end(pid, signal.SIGKILL)
 
     def kill_all(self) -> None:
         for pid in tuple(self.pids):

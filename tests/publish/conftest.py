@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from servebook.publish.workers import Workers
 
 HELPER = Path(__file__).with_name("toybuild.py")
 
@@ -25,7 +28,16 @@ def toybuild() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def toy_page(toybuild: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workers() -> Iterator[Workers]:
+    """One zygote and one drawing worker for all tests that build pages in this process."""
+    with Workers() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def toy_page(
+    toybuild: ModuleType, workers: Workers, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The page of the toy campaign, in a folder of its own."""
-    page: Path = toybuild.build_toy(tmp_path_factory.mktemp("toy"))
+    page: Path = toybuild.build_toy(tmp_path_factory.mktemp("toy"), workers)
     return page

@@ -18,6 +18,7 @@ import pytest
 from servebook.errors import BuildError
 from servebook.publish.build import build
 from servebook.publish.checks import problems
+from servebook.publish.workers import Workers
 
 HELPER = Path(__file__).with_name("toybuild.py")
 
@@ -26,9 +27,9 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def spawn(folder: Path, **variables: str) -> subprocess.Popen[str]:
+def spawn(folder: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(HELPER), str(folder)],
+        [sys.executable, str(HELPER), str(folder), *options],
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -92,16 +93,18 @@ def test_no_day_of_the_build_is_in_it(toy_page: Path) -> None:
 
 @pytest.mark.slow
 def test_a_reconstructed_campaign_says_so_at_every_chart(
-    toybuild: ModuleType, tmp_path: Path
+    toybuild: ModuleType, workers: Workers, tmp_path: Path
 ) -> None:
-    text = toybuild.build_toy(tmp_path, provenance="reconstructed").read_text()
+    text = toybuild.build_toy(tmp_path, workers, provenance="reconstructed").read_text()
     assert "<strong>Reconstructed, not measured.</strong>" in text
     assert text.count("Reconstructed, not measured</p>") == text.count("<figure ")
 
 
 @pytest.mark.slow
-def test_a_campaign_without_a_provenance_says_so(toybuild: ModuleType, tmp_path: Path) -> None:
-    text = toybuild.build_toy(tmp_path, provenance="not stated").read_text()
+def test_a_campaign_without_a_provenance_says_so(
+    toybuild: ModuleType, workers: Workers, tmp_path: Path
+) -> None:
+    text = toybuild.build_toy(tmp_path, workers, provenance="not stated").read_text()
     assert "<strong>The manifest does not say whether this was measured.</strong>" in text
     assert "Measured.</strong>" not in text
     assert "Reconstructed, not measured" not in text
@@ -111,7 +114,8 @@ def test_a_campaign_without_a_provenance_says_so(toybuild: ModuleType, tmp_path:
 def test_two_builds_elsewhere_give_the_same_bytes(toy_page: Path, tmp_path: Path) -> None:
     other = tmp_path / "a longer folder name" / "é"
     other.mkdir(parents=True)
-    done = spawn(other, TZ="Asia/Kathmandu", LC_ALL="C", PYTHONHASHSEED="77", OMP_NUM_THREADS="2")
+    variables = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "77"}
+    done = spawn(other, "--one-by-one", OMP_NUM_THREADS="2", **variables)
     out, err = done.communicate(timeout=300)
     assert done.returncode == 0, out + err
     page = other / "report" / "toy.html"
@@ -122,13 +126,13 @@ def test_two_builds_elsewhere_give_the_same_bytes(toy_page: Path, tmp_path: Path
 
 
 def test_a_failing_notebook_leaves_the_last_good_page(
-    toybuild: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toybuild: ModuleType, workers: Workers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report"
     (report / "toy").mkdir(parents=True)
     (report / "toy.html").write_text("good")
     with pytest.raises(BuildError, match=r"failing.ipynb, cell 4 \(y = x / 0\)"):
-        toybuild.build_toy(tmp_path, notebooks="failing")
+        toybuild.build_toy(tmp_path, workers, notebooks="failing")
     assert (report / "toy.html").read_text() == "good"
     assert sorted(path.name for path in report.iterdir()) == ["toy", "toy.html"]
     captured = capsys.readouterr()

@@ -23,6 +23,7 @@ def failure(name: str, **parameters: Any) -> str:
     [
         ("failing", "notebook failing.ipynb, cell 4 (y = x / 0): ZeroDivisionError: division"),
         ("exit", "notebook exit.ipynb, cell 3 (raise SystemExit(0)): it ended the kernel (exit)"),
+        ("exit-call", "notebook exit-call.ipynb, cell 3 (exit()): it ended the kernel (exit)"),
         ("dead", "notebook dead.ipynb, cell 3 (import os): the kernel died in it"),
         ("warning", "notebook warning.ipynb, cell 3 (import warnings): it wrote to stderr: "),
         (

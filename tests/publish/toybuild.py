@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from servebook.publish import forks
 from servebook.publish.build import build
+from servebook.publish.workers import Workers
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 PROVENANCE = "measured"
@@ -53,12 +56,17 @@ def make(folder: Path, notebooks: str = "toy", provenance: str = PROVENANCE) -> 
     return root, target
 
 
-def build_toy(folder: Path, verbose: bool = False, **options: str) -> Path:
+def build_toy(
+    folder: Path, workers: Workers | None = None, verbose: bool = False, **options: str
+) -> Path:
     """Build the toy's page; returns its path."""
     root, notebooks = make(folder, **options)
-    build([root], folder / "report", notebooks=notebooks, load=load, verbose=verbose)
+    build([root], folder / "report", verbose, notebooks=notebooks, load=load, workers=workers)
     return folder / "report" / "toy.html"
 
 
 if __name__ == "__main__":
+    if "--one-by-one" in sys.argv:  # kernels that are started, not forked, on one core
+        forks.available = lambda: False
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
     build_toy(Path(sys.argv[1]), verbose=True)

@@ -6,7 +6,6 @@ import contextlib
 
 from servebook.publish.chapters.common import by_condition
 from servebook.publish.chapters.fabric_base import measured
-from servebook.publish.chapters.stalled import summary
 from servebook.read.campaign import Campaign
 
 __all__ = ["warm"]
@@ -17,6 +16,6 @@ def warm(campaign: Campaign) -> None:
 
     What cannot be measured fails again in the notebook that shows it, with its cell named.
     """
-    for table in (by_condition, measured, summary):
+    for table in (by_condition, measured):
         with contextlib.suppress(Exception):
             table(campaign)
