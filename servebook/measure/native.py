@@ -7,15 +7,17 @@ client's definition is recomputed from our records too, as far as the records al
 difference is explained and not only excused.
 
 Readers put the client's values into ``runs.native`` under our metric names and units, and beside
-them ``_definition``: what the client does, as a code per family. The codes are the keys of
-``CODES``.
+them ``_definition``: what the client does, as a code per metric or family. The codes that several
+clients share are the keys of ``CODES``; those of one client alone stand beside its reader, in
+``Format.definitions`` (``servebook.read.definition``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from servebook.measure.client_records import client_records
 from servebook.measure.metrics import METRICS
 from servebook.measure.once import once
 from servebook.measure.runs import run_metrics
+from servebook.read.definition import Definition, Records, family
+from servebook.read.registry import FORMATS
 from servebook.tables import Tables
 
 __all__ = ["CODES", "WINDOW_TOLERANCE", "client_view", "compare", "native"]
@@ -70,6 +75,12 @@ class _Facts:
     cancelled: int
     native: Mapping[str, Any]
     codes: Mapping[str, str]
+    definitions: Mapping[str, Definition]
+    records: Callable[[], Records]
+
+    def code(self, name: str) -> str:
+        """By which code the client defines a metric."""
+        return self.codes.get(name) or self.codes.get(family(name)) or "same"
 
     @property
     def window_s(self) -> float | None:
@@ -189,8 +200,10 @@ def _facts(tables: Tables) -> dict[str, _Facts]:
         for run, group in table.groupby("run_id", sort=False)
     }
     facts = {}
+    own = {form.name: form.definitions for form in FORMATS}
+    records = client_records(tables)
     for run in tables.runs.select(
-        ["run_id", "client", "clock", "level", "native", "n_failed", "n_cancelled"]
+        ["run_id", "format", "client", "clock", "level", "native", "n_failed", "n_cancelled"]
     ).to_pylist():
         values, codes = native(run["native"])
         failed, stream, cancelled = counted.get(
@@ -205,6 +218,8 @@ def _facts(tables: Tables) -> dict[str, _Facts]:
             cancelled=cancelled,
             native=values,
             codes=codes,
+            definitions=own.get(run["format"], {}),
+            records=partial(records, run["run_id"]),
         )
     return facts
 
@@ -213,6 +228,11 @@ def _reason(name: str, ours: float, theirs: float, fact: _Facts) -> str:
     """Why the two are not the same quantity, in words; "" where they are."""
     if fact.level == "summary":
         return f"only {fact.client}'s summary exists: nothing was recomputed"
+    own = fact.definitions.get(fact.code(name))
+    if own is not None:
+        records = fact.records()
+        if own.differs(name, records):
+            return own.words
     if np.isnan(ours):
         if theirs == 0:
             return f"no request has a value; {fact.client} writes 0 for that"
@@ -221,9 +241,10 @@ def _reason(name: str, ours: float, theirs: float, fact: _Facts) -> str:
 
 
 def _reasons(name: str, fact: _Facts) -> Iterator[str]:
-    family = _family(name)
-    code = fact.codes.get(name) or fact.codes.get(family) or "same"
-    rate = family == "throughput"
+    code = fact.code(name)
+    rate = family(name) == "throughput"
+    if code in fact.definitions:
+        return
     if code not in CODES:
         yield f"{fact.client} defines it otherwise ({code})"
     if rate and fact.own_window and fact.window_s is not None:
@@ -243,7 +264,7 @@ def _reasons(name: str, fact: _Facts) -> Iterator[str]:
             "cancelled ones"
         )
     counts_requests = name in ("request_throughput_req_s", "n_ok") or not (
-        rate or family in ("duration", "tpot")
+        rate or family(name) in ("duration", "tpot")
     )
     as_ok = {"stream_errors_count_as_ok", "no_error_recorded"} & {code, fact.codes.get("n_ok")}
     if fact.stream_errors and as_ok and counts_requests:
@@ -256,14 +277,15 @@ def _reasons(name: str, fact: _Facts) -> Iterator[str]:
 
 
 def _recomputed(name: str, theirs: Mapping[Any, Any], fact: _Facts) -> float:
-    family = _family(name)
-    code = fact.codes.get(name) or fact.codes.get(family)
+    code = fact.code(name)
+    if code in fact.definitions:
+        return fact.definitions[code].recompute(name, fact.records())
     if name == "n_failed":
         return float(fact.failed + fact.cancelled)
-    if family == "duration" and code == "stopwatch_with_failures":
+    if family(name) == "duration" and code == "stopwatch_with_failures":
         return np.nan  # a stopwatch leaves no record
     value = float(theirs[name])
-    if family != "throughput":
+    if family(name) != "throughput":
         return value
     if code == "stopwatch_with_failures":
         window = _positive(fact.native.get("duration_s"))
@@ -273,12 +295,6 @@ def _recomputed(name: str, theirs: Mapping[Any, Any], fact: _Facts) -> float:
     else:
         return value
     return value * float(theirs["duration_s"]) / window if window else np.nan
-
-
-def _family(name: str) -> str:
-    if "_throughput_" in name:
-        return "throughput"
-    return name if name.startswith("n_") else name.partition("_")[0]
 
 
 def _deviation(ours: float, theirs: float) -> float:

@@ -8,10 +8,11 @@ one line in ``servebook/read/registry.py``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servebook.read.definition import Definition
 from servebook.tables import Tables
 
 __all__ = ["File", "Format", "Source", "printable", "reading_fault", "relative"]
@@ -78,10 +79,12 @@ class Format:
 
     ``find(files)`` returns the sources among the files (those it does not claim stay for the
     formats after it); ``read(source)`` returns their tables and raises DumpError for a dump that
-    cannot be used at all.
+    cannot be used at all. ``definitions`` are those of the client's figures that are its own, by
+    the code that ``read`` writes into ``_definition`` of ``runs.native``.
     """
 
     name: str
     kind: str
     find: Callable[[Sequence[File]], list[Source]]
     read: Callable[[Source], Tables]
+    definitions: Mapping[str, Definition] = field(default_factory=dict, hash=False)
