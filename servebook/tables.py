@@ -36,6 +36,9 @@ _RUNS = [
     ("request_rate", _F),  # null: closed loop ("inf" in vLLM)
     ("repeat", _I),  # 1, 2, ... among runs of the same condition; set by the campaign
     ("cache_reuse", _B),
+    ("n_prompts", _I),  # counted prompts whose text the dump holds; null where it holds none
+    ("prompt_chars", _I),  # their characters
+    ("prompt_shared_chars", _I),  # of these, in a prefix that an earlier prompt began with
     ("streaming", _B),
     ("start_ns", _I),  # first start of a profiling request
     ("end_ns", _I),  # last end of a profiling request, failed ones included

@@ -2,7 +2,7 @@
 
 - Written by NVIDIA AIPerf: ``profile_export.jsonl`` (one record a request, the default since
   0.2), ``profile_export_aiperf.json`` (summary), ``profile_export_raw.jsonl`` (every stream
-  message, ``--export-level raw``), ``phase_manifest.json`` (from 0.12), ``run_config.json``.
+  message, ``--export-level raw``), ``phase_manifest.json`` (from 0.12), ``run_config.json``, ``inputs.json`` (prompts).
 - Specified in AIPerf's documentation of its profile exports; fields measured on real dumps
   are listed in ``docs/formats.md``.
 - It cannot tell: GPUs, engine, parallelism; requests that were in flight when a run was cut at
@@ -26,6 +26,7 @@ from servebook.read.aiperf_raw import fill_lost_chunks, parse_raw
 from servebook.read.aiperf_records import Parsed, parse
 from servebook.read.aiperf_summary import Settings, native, settings
 from servebook.read.files import lines, loads, read_text, sha256
+from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, shared
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import Format, Source, relative
 from servebook.read.values import text
@@ -49,6 +50,7 @@ def read(source: Source) -> Tables:
     if not len(requests) and not summary:
         _refuse(source, found)
     run = _run(source, requests, summary, asked, manifest, found)
+    run |= _prompts(parts, source, found, aside)
     return Tables(
         runs=table("runs", [run]),
         requests=requests.requests(),
@@ -57,7 +59,7 @@ def read(source: Source) -> Tables:
     )
 
 
-_PARTS = ("records", "raw", "summary", "phases", "config")
+_PARTS = ("records", "raw", "summary", "phases", "config", "inputs")
 FORMAT = Format("aiperf", "runs", aiperf_layout.find, read)
 
 
@@ -91,6 +93,17 @@ def _records(
         return Parsed()
     aside.append(set_aside(relative(main, source.root), found.set_aside))
     return found
+
+
+def _prompts(
+    parts: Mapping[str, Path], source: Source, found: Parsed, aside: list[pa.Table]
+) -> dict[str, int]:
+    """Counts of shared prompt prefixes; what was sent (raw) counts before what was prepared."""
+    counts = shared(bodies_of_raw(lines(parts["raw"]), found.sent)) if "raw" in parts else {}
+    if not counts and found.sent:
+        inputs = _json(parts.get("inputs"), source, aside, "prompts")
+        counts = shared(bodies_of_inputs(inputs, found.sent))
+    return counts
 
 
 def _run(
@@ -215,7 +228,9 @@ def _remarks(
     return notes
 
 
-def _json(path: Path | None, source: Source, aside: list[pa.Table]) -> dict[str, Any]:
+def _json(
+    path: Path | None, source: Source, aside: list[pa.Table], record: str = "summary"
+) -> dict[str, Any]:
     """A JSON object beside the records; damage is set aside, unless it is all there is."""
     if path is None:
         return {}
@@ -228,7 +243,7 @@ def _json(path: Path | None, source: Source, aside: list[pa.Table]) -> dict[str,
         reason = f"expected one JSON object, found {error}; copy the file again"
         if path == source.main:
             raise DumpError(name, "one JSON object", str(error), "copy the file again") from None
-        aside.append(set_aside(name, [(None, "summary", reason)]))
+        aside.append(set_aside(name, [(None, record, reason)]))
         return {}
     return value
 

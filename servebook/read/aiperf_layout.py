@@ -26,8 +26,10 @@ _METRIC = re.compile(
 _NOT_SUMMARY = re.compile(rb'"(?:aggregation_type|timeslices|metrics_phase|sweep_parameters)"\s*:')
 _GENAI_PERF = re.compile(rb'"(?:perf_analyzer|formatted_model_name|genai_perf)"\s*:')
 _PHASES = re.compile(rb'^\s*\{\s*"(?:phases|schema_version)".*"phase_kind"', re.DOTALL)
+_INPUTS = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\{\s*"(?:session_id|payloads)"\s*:')
 _COPIES = {"phases", "aggregate", "sweep_aggregate"}
 _SUFFIXES = (".gz", ".jsonl", ".json")
+_SHARED = ("phases", "config", "inputs")  # one a folder, whatever its name
 _ROLES = ("_raw", "_aiperf")
 
 
@@ -41,7 +43,7 @@ def stem(name: str) -> str:
 
 
 def part(file: File) -> str | None:
-    """The part that a file plays: records, raw, summary, phases, config, or None."""
+    """The part that a file plays: records, raw, summary, phases, config, inputs, or None."""
     told = _content(file.head)
     # Damage can hide the content; the default name still tells.
     named = told is None and file.path.name in ("profile_export.jsonl", "profile_export.jsonl.gz")
@@ -54,6 +56,8 @@ def _content(head: bytes) -> str | None:
         return "raw" if _RAW.search(first) else "records"
     if _PHASES.search(head):
         return "phases"
+    if _INPUTS.match(head):
+        return "inputs"
     if b'"cfg"' in head and b'"benchmark_id"' in head[:256]:
         return "config"
     if _NOT_SUMMARY.search(head[:1024]) or _GENAI_PERF.search(head):
@@ -91,7 +95,7 @@ def _runs(parts: dict[str, list[File]]) -> Iterator[Source]:
                 if alone or stem(file.path.name) == key:
                     chosen.setdefault(name, file.path)
         if alone or len(keys) == 1:
-            chosen |= {name: parts[name][0].path for name in ("phases", "config") if parts[name]}
+            chosen |= {name: parts[name][0].path for name in _SHARED if parts[name]}
         root = next(f.root for f in (*records, *raws, *summaries))
         main = next(chosen[n] for n in ("records", "raw", "summary") if n in chosen)
         yield Source("aiperf", root, main, tuple(sorted(chosen.values())), dict(chosen))

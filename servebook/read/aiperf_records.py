@@ -18,6 +18,7 @@ from servebook.errors import DumpError
 from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.errorkind import error_kind
 from servebook.read.files import loads
+from servebook.read.prompt_prefix import Sent
 from servebook.read.records import Requests
 from servebook.read.values import gaps, number, text, whole
 
@@ -43,6 +44,7 @@ class Parsed:
     usage_tokens: int = 0  # the server's count of output tokens of ok requests, where it is told
     counted_tokens: int = 0  # AIPerf's count for the same requests
     several_phases: bool = False
+    sent: dict[str, Sent] = field(default_factory=dict)  # by request id; names prompts elsewhere
 
 
 def parse(
@@ -87,6 +89,12 @@ def parse(
             if row["status"] == "ok" and usage is not None:
                 found.usage_tokens += round(usage)
                 found.counted_tokens += row["osl"]
+        found.sent[row["request_id"]] = Sent(
+            row["start_ns"],
+            row["phase"] == "profiling",
+            str(metadata.get("conversation_id")),
+            whole(metadata.get("turn_index")) or 0,
+        )
         start = row["first_token_ns"]
         out.add(gap_ns, start, **row)
     found.several_phases = len(phases) > 1

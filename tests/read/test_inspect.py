@@ -172,6 +172,7 @@ def test_real_tree_holds_every_run_once(tmp_path: Path) -> None:
         ("aiperf_cancel", 17),
         ("aiperf_failures", 43),
         ("aiperf_osl1", 17),
+        ("aiperf_shared_prefix", 6),
         ("aiperf_sweep/concurrency_2", 25),
         ("aiperf_sweep/concurrency_4", 26),
         ("vllm/failures_c4", 47),

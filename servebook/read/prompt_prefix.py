@@ -1,0 +1,161 @@
+"""How much of the prompts was sent before: shared prefixes, counted without keeping any text.
+
+- Written by AIPerf: ``inputs.json`` (sessions with their request bodies) and
+  ``profile_export_raw.jsonl`` (the body that each request sent, ``--export-level raw``).
+- Specified in AIPerf's documentation of its inputs file and its raw export.
+- It cannot tell: tokens, for a dump holds no tokenizer, so characters are counted; what a server
+  did with a shared prefix. Of a conversation's later turns ``inputs.json`` may hold the turn
+  alone, so only first turns are taken from it.
+
+Prompts are compared by a running hash over blocks of ``BLOCK`` characters, about the 16 tokens
+that an engine's cache block holds. Hashes live as long as the reading; only counts leave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from servebook.errors import DumpError
+from servebook.read.files import loads
+
+__all__ = ["BLOCK", "Prompt", "Sent", "bodies_of_inputs", "bodies_of_raw", "fingerprint", "shared"]
+
+BLOCK = 64  # characters
+_HASH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request as its record names it; ``counted`` is false for warm-up."""
+
+    start_ns: int
+    counted: bool
+    session: str
+    turn: int
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt's running hashes and the characters of each block; holds no text."""
+
+    hashes: array[int]  # 64 bits each; a hash covers all blocks up to its own
+    chars: array[int]
+
+
+def fingerprint(body: Any) -> Prompt | None:
+    """The prompt of a request body (chat, completions or responses); None where it has no text."""
+    texts = list(_texts(body))
+    running = hashlib.blake2b(digest_size=_HASH_BYTES)
+    out = Prompt(array("Q"), array("L"))
+    for role, text in texts:
+        running.update(b"\0" + role.encode("utf-8", "surrogatepass") + b"\0")
+        for at in range(0, len(text), BLOCK):
+            block = text[at : at + BLOCK]
+            running.update(block.encode("utf-8", "surrogatepass"))
+            out.hashes.append(int.from_bytes(running.copy().digest(), "big"))
+            out.chars.append(len(block))
+    return out if out.chars else None
+
+
+def _texts(body: Any) -> Iterator[tuple[str, str]]:
+    """(role, text) in the order in which they are sent; what is no text ends a shared prefix."""
+    if not isinstance(body, dict):
+        return
+    prompt = next((body[k] for k in ("messages", "prompt", "input") if body.get(k)), None)
+    if isinstance(prompt, str):
+        yield "", prompt
+    if body.get("messages") is not prompt and "input" not in body:
+        return  # a list of prompts or of token ids is no conversation
+    for message in prompt if isinstance(prompt, list) else []:
+        if not isinstance(message, dict):
+            return
+        role, content = str(message.get("role")), message.get("content")
+        for part in content if isinstance(content, list) else [content]:
+            text = part.get("text") if isinstance(part, dict) else part
+            if isinstance(text, str):
+                yield role, text
+            elif part is not None:  # an image, say: compared, but it has no characters
+                yield f"{role}\0{_digest(part)}", ""
+
+
+def _digest(value: Any) -> str:
+    """A digest of any JSON value."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(text, digest_size=_HASH_BYTES).hexdigest()
+
+
+def shared(prompts: Iterable[tuple[bool, Prompt]]) -> dict[str, int]:
+    """Columns of ``runs``: n_prompts, prompt_chars and prompt_shared_chars of the counted ones.
+
+    ``prompts`` come in the order of their starts, warm-up included, for it fills a cache too. A
+    character is shared where all of the prompt up to its block began an earlier prompt. Empty
+    where nothing was counted.
+    """
+    seen: set[int] = set()
+    n = chars = common = 0
+    for counted, prompt in prompts:
+        if counted:
+            n += 1
+            chars += sum(prompt.chars)
+            for value, size in zip(prompt.hashes, prompt.chars, strict=True):
+                if value not in seen:
+                    break
+                common += size
+        seen.update(prompt.hashes)
+    if not n:
+        return {}
+    return {"n_prompts": n, "prompt_chars": chars, "prompt_shared_chars": common}
+
+
+def bodies_of_inputs(
+    inputs: Mapping[str, Any], sent: Mapping[str, Sent]
+) -> Iterator[tuple[bool, Prompt]]:
+    """The prompts that ``sent`` names in ``inputs.json``, in the order of their starts."""
+    data = inputs.get("data")
+    first: dict[str, Any] = {}
+    for session in data if isinstance(data, list) else []:
+        bodies = session.get("payloads") if isinstance(session, dict) else None
+        if isinstance(bodies, list) and bodies:
+            first.setdefault(str(session.get("session_id")), bodies[0])
+    known: dict[str, Prompt | None] = {}
+    for request in sorted(sent.values(), key=lambda s: (s.start_ns, s.session, s.turn)):
+        if request.turn or request.session not in first:
+            continue
+        if request.session not in known:
+            known[request.session] = fingerprint(first[request.session])
+        prompt = known[request.session]
+        if prompt is not None:
+            yield request.counted, prompt
+
+
+def bodies_of_raw(
+    raw: Iterable[tuple[int, bytes]], sent: Mapping[str, Sent]
+) -> Iterator[tuple[bool, Prompt]]:
+    """The prompts of raw lines whose request is in ``sent`` (by its id), in order of starts.
+
+    A damaged line is passed over: the records name what was lost.
+    """
+    found: dict[str, Prompt] = {}
+    try:
+        for _, line in raw:
+            try:
+                record = loads(line)
+            except ValueError:
+                continue
+            about = record.get("metadata") if isinstance(record, dict) else None
+            name = str(about.get("x_request_id")) if isinstance(about, dict) else ""
+            if name not in sent or name in found:
+                continue
+            prompt = fingerprint(record.get("payload"))
+            if prompt is not None:
+                found[name] = prompt
+    except DumpError:
+        pass  # the end of a cut stream; what came before it counts
+    for name in sorted(found, key=lambda n: (sent[n].start_ns, n)):
+        yield sent[name].counted, found[name]
