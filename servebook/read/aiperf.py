@@ -2,7 +2,8 @@
 
 - Written by NVIDIA AIPerf: ``profile_export.jsonl`` (one record a request, the default since
   0.2), ``profile_export_aiperf.json`` (summary), ``profile_export_raw.jsonl`` (every stream
-  message, ``--export-level raw``), ``phase_manifest.json`` (from 0.12), ``run_config.json``, ``inputs.json`` (prompts).
+  message, ``--export-level raw``), ``phase_manifest.json`` (from 0.12), ``run_config.json``,
+  ``inputs.json`` (prompts).
 - Specified in AIPerf's documentation of its profile exports; fields measured on real dumps
   are listed in ``docs/formats.md``.
 - It cannot tell: GPUs, engine, parallelism; requests that were in flight when a run was cut at
