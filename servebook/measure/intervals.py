@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from servebook.measure.once import once
 
@@ -51,6 +52,7 @@ _FLAG_SETS = [
 ]
 _NAMES = ("source", "format", "device", "interface", "scope", "direction", "source_kind")
 _PORT = ["interface", "scope", "direction", "kind"]
+_LINK_SCOPES = ("port", "rdma")
 _GAP_FACTOR = 3.0  # longer than this many usual spacings: nobody watched
 _SPEED_SLACK = 1.02  # clocks are not better than this
 _WRAP_53, _WRAP_32 = 1 << 53, 1 << 32
@@ -137,7 +139,11 @@ def refreshes(stamps: Sequence[tuple[Ints, npt.NDArray[np.bool_]]]) -> tuple[Int
 
 
 def _frame(samples: pa.Table) -> pd.DataFrame:
-    """The samples that matter, with exact counts as uint64 and values as float."""
+    """The samples of links, with exact counts as uint64 and values as float.
+
+    A queue or priority is a part of its port, and PCIe or NVLink no link of the network.
+    """
+    samples = samples.filter(pc.is_in(samples["scope"], pa.array(_LINK_SCOPES)))
     columns = {
         name: samples[name].combine_chunks().to_pandas()
         for name in ("source", "format", "device", "interface", "metric", "scope", "direction")

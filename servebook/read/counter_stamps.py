@@ -92,13 +92,17 @@ def name_ns(path: Path) -> tuple[int, int] | None:
 
 @dataclass
 class Block:
-    """One reading of a text: its time, what is known about that, and its numbered lines."""
+    """One reading of a text: its time, what is known about that, and its numbered lines.
+
+    ``words`` are those of its separator beside the time, such as the name of an interface.
+    """
 
     path: Path
     ts_ns: int
     stamp: int
     line: int
     lines: list[tuple[int, str]] = field(default_factory=list)
+    words: tuple[str, ...] = ()
 
 
 def find_texts(name: str, files: Sequence[File], mine: Callable[[bytes], bool]) -> list[Source]:
@@ -174,9 +178,20 @@ def _open(rows: Rows, path: Path, text: str, line: int) -> Block:
                 ns, step = read(word)
             except ValueError:
                 continue
-            return Block(path, ns, rows.stamp("collector", step, path), line)
+            rest = tuple(w for w in words if w != word and not _is_time(w))
+            return Block(path, ns, rows.stamp("collector", step, path), line, words=rest)
     rows.aside("block", "a separator without a time, so its readings have no place", line, path)
     return Block(path, 0, -1, line)
+
+
+def _is_time(word: str) -> bool:
+    for read in (epoch_ns, datetime.fromisoformat):
+        try:
+            read(word)
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 def _whole_file(rows: Rows, path: Path, what: str, own_times: bool) -> Block:

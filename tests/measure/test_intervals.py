@@ -79,6 +79,12 @@ def test_differences_over_their_own_times() -> None:
     assert flags(out) == [[], []]
 
 
+@pytest.mark.parametrize("scope", ["queue", "prio", "pcie"])
+def test_parts_of_a_port_and_host_buses_are_no_links(scope: str) -> None:
+    parts = [samples([100, 350]), samples([7, 900], scope=scope, index=3)]
+    assert intervals(pa.concat_tables(parts), PORTS)["bytes"].tolist() == [250]
+
+
 def test_no_speed_means_no_utilisation() -> None:
     out = intervals(samples([1, 2]), PORTS)
     assert out["util_fraction"].isna().all()

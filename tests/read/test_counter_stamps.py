@@ -86,6 +86,25 @@ def test_times_in_names(name: str, ns: int | None) -> None:
     assert (found[0] if found else None) == ns
 
 
+@pytest.mark.parametrize(
+    ("separator", "words"),
+    [
+        ("### 1795972223.5 eth0", ("eth0",)),
+        ("### eth0 1795972223", ("eth0",)),
+        ("### 1795972223.5 2026-11-29T17:10:23+00:00", ()),
+        ("### 1795972223.5 2026-11-29T17:10:23", ()),
+        ("### 1795972223", ()),
+    ],
+)
+def test_a_separator_may_name_what_was_read(
+    tmp_path: Path, separator: str, words: tuple[str, ...]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(f"{separator}\none\n")
+    [block] = blocks(Rows(Source("x", tmp_path, log, (log,))), "text")
+    assert block.words == words
+
+
 def test_blocks_split_at_separators_and_bad_ones_are_set_aside(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("### 1795972223.5 x\none\n### garbage\ntwo\n### 2026-11-29T17:10:25Z\nthree")
