@@ -22,14 +22,17 @@ def client_records(tables: Tables) -> Callable[[str], Records]:
     # Closures, so that a campaign without such definitions pays nothing.
 
     @cache
-    def whole() -> tuple[pd.DataFrame, dict[Any, Any], Any, Floats]:
+    def whole() -> tuple[pd.DataFrame, dict[Any, Any], Any, Floats, Floats]:
         frame = request_metrics(tables)
         asked = tables.requests.select(["phase", "osl_requested"]).to_pandas()
         wanted = asked.loc[asked["phase"] == "profiling", "osl_requested"]
         frame["osl_requested"] = wanted.to_numpy(dtype=np.float64)
         groups = dict(frame.groupby("run_id", sort=False).indices.items())
         position = gap_positions(tables.gaps, frame)
-        return frame, groups, position, tables.gaps["gap_ns"].to_pandas().to_numpy(np.float64)
+        gap_ns, tokens = (
+            tables.gaps[name].to_pandas().to_numpy(np.float64) for name in ("gap_ns", "tokens")
+        )
+        return frame, groups, position, gap_ns, tokens
 
     native = dict(
         zip(tables.runs["run_id"].to_pylist(), tables.runs["native"].to_pylist(), strict=True)
@@ -37,7 +40,7 @@ def client_records(tables: Tables) -> Callable[[str], Records]:
 
     @cache
     def of(run_id: str) -> Records:
-        frame, groups, position, gap_ns = whole()
+        frame, groups, position, gap_ns, gap_tokens = whole()
         rows = groups.get(run_id, np.array([], dtype=np.int64))
         place = np.full(len(frame) + 1, -1, dtype=np.int64)  # the last for gaps of no request
         place[rows] = np.arange(len(rows))
@@ -56,6 +59,7 @@ def client_records(tables: Tables) -> Callable[[str], Records]:
             osl_requested=own["osl_requested"].to_numpy(dtype=np.float64),
             gap_ms=gap_ns[here] / 1e6,
             gap_request=request[here],
+            gap_tokens=gap_tokens[here],
             native=json.loads(native[run_id]) if native.get(run_id) else {},
         )
 

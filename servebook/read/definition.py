@@ -30,8 +30,9 @@ class Records:
     One entry per request, in file order: ``status`` and ``error_kind`` ("" where there is none);
     ``start_s``, ``first_s`` and ``end_s`` in s since the run's first start (since the request's own
     start where the clock is "none"); ``isl``, ``osl``, ``osl_requested``. One entry per gap:
-    ``gap_ms`` and ``gap_request``, the position of its request. NaN is unknown. ``native`` is the
-    client's own summary, with the ``_`` keys that the reader put beside it.
+    ``gap_ms``, ``gap_tokens`` (in the chunk that ends it) and ``gap_request``, the position of its
+    request. NaN is unknown. ``native`` is the client's own summary, with the ``_`` keys that the
+    reader put beside it.
     """
 
     status: npt.NDArray[np.object_]
@@ -44,6 +45,7 @@ class Records:
     osl_requested: Floats
     gap_ms: Floats
     gap_request: npt.NDArray[np.int64]
+    gap_tokens: Floats
     native: Mapping[str, Any] = field(default_factory=dict)
 
     @property

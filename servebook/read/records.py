@@ -32,15 +32,23 @@ class Requests:
         self._gap_ns: list[Ints] = []
         self._gap_start: list[int] = []
         self._gap_owner: list[str] = []
+        self._gap_tokens: list[Ints | None] = []
         self._gaps_profiling = 0
 
     def __len__(self) -> int:
         return len(self._columns["request_id"])
 
-    def add(self, gap_ns: Ints | None = None, gap_start_ns: int | None = None, **row: Any) -> None:
+    def add(
+        self,
+        gap_ns: Ints | None = None,
+        gap_start_ns: int | None = None,
+        gap_tokens: Ints | None = None,
+        **row: Any,
+    ) -> None:
         """Add one request: columns of ``requests`` by name; its gaps begin at ``gap_start_ns``.
 
-        Without ``gap_start_ns`` the gaps keep their lengths and have no end times.
+        Without ``gap_start_ns`` the gaps keep their lengths and have no end times; ``gap_tokens``
+        are the tokens in the chunks that end them, where the dump tells.
         """
         for name, values in self._columns.items():
             values.append(row.get(name))
@@ -48,6 +56,7 @@ class Requests:
             self._gap_ns.append(gap_ns)
             self._gap_start.append(-1 if gap_start_ns is None else gap_start_ns)
             self._gap_owner.append(row["request_id"])
+            self._gap_tokens.append(gap_tokens)
             self._gaps_profiling += len(gap_ns) if row.get("phase") == "profiling" else 0
 
     def late_chunks(self, index: int, ttft_ns: int, gap_ns: Ints) -> None:
@@ -58,6 +67,7 @@ class Requests:
             self._gap_ns.append(gap_ns)
             self._gap_start.append(first)
             self._gap_owner.append(self._columns["request_id"][index])
+            self._gap_tokens.append(None)
             profiling = self._columns["phase"][index] == "profiling"
             self._gaps_profiling += len(gap_ns) if profiling else 0
 
@@ -93,6 +103,13 @@ class Requests:
             "end_ns": end,
             "gap_ns": pa.array(gap_ns),
         }
+        if any(tokens is not None for tokens in self._gap_tokens):
+            parts = [
+                np.full(n, -1) if tokens is None else tokens
+                for tokens, n in zip(self._gap_tokens, lengths, strict=True)
+            ]
+            tokens = np.concatenate(parts)
+            columns["tokens"] = pa.array(tokens, pa.int32(), mask=tokens < 0)
         return table("gaps", columns)
 
     def counts(self) -> dict[str, int | None]:

@@ -10,6 +10,7 @@ from servebook.read import (
     node_text,
     procnetdev,
     prometheus_api,
+    sglang,
     snmpwalk,
     vllm,
 )
@@ -20,6 +21,7 @@ __all__ = ["FORMATS"]
 FORMATS: tuple[Format, ...] = (
     aiperf.FORMAT,
     vllm.FORMAT,
+    sglang.FORMAT,
     prometheus_api.FORMAT,
     gnmic.FORMAT,
     node_text.FORMAT,

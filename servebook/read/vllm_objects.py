@@ -10,17 +10,22 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["objects"]
+from servebook.read.source import printable
+
+__all__ = ["RepeatedKeyError", "objects", "without_repeats"]
 
 
-def objects(text: str, opening: str = "{") -> Iterator[tuple[int, Any, str | None]]:
+def objects(
+    text: str, opening: str = "{", *, unique: bool = False
+) -> Iterator[tuple[int, Any, str | None]]:
     """(line of its first character, object, None), or (line, None, reason) for what is none.
 
     NaN and Infinity are read, because this client writes them. After a broken object the next
     line that begins with ``opening`` is tried, so that one torn result does not hide those after
-    it.
+    it. With ``unique`` an object that names a key twice is none: which of the two counts is not
+    known.
     """
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=without_repeats if unique else None)
     at, line = 0, 1
     while True:
         start = at
@@ -31,12 +36,32 @@ def objects(text: str, opening: str = "{") -> Iterator[tuple[int, Any, str | Non
             return
         start = at
         try:
-            value, at = decoder.raw_decode(text, at)
+            try:
+                value, at = decoder.raw_decode(text, at)
+                wrong = None
+            except RepeatedKeyError as error:
+                _, at = json.JSONDecoder().raw_decode(text, at)
+                value, wrong = None, f"an object with {error} twice"
         except (ValueError, RecursionError):
             at = text.find("\n" + opening, start)
             at = len(text) if at < 0 else at
             torn = at >= len(text)
             yield line, None, "no valid JSON" + ("; the file is torn there" if torn else "")
         else:
-            yield line, value, None
+            yield line, value, wrong
         line += text.count("\n", start, at)
+
+
+class RepeatedKeyError(Exception):
+    """A key that an object has twice."""
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object of its pairs; raises RepeatedKeyError where two have one key."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise RepeatedKeyError(
+            f"the key '{printable(next(k for k in keys if keys.count(k) > 1))[:40]}'"
+        )
+    return found

@@ -89,6 +89,7 @@ def test_records_hold_the_profiling_requests_in_file_order() -> None:
     np.testing.assert_allclose(records.decode_ms, [30, np.nan, 80])
     assert records.gap_ms.tolist() == [10, 20, 80]
     assert records.gap_request.tolist() == [0, 0, 2]
+    assert np.isnan(records.gap_tokens).tolist() == [True] * 3
     empty = client_records(two)("nobody")
     assert len(empty.status) == len(empty.gap_ms) == 0
 

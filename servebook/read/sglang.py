@@ -1,0 +1,171 @@
+"""Reader of SGLang ``bench_serving`` results.
+
+- Written by SGLang's serving benchmark (``python -m sglang.bench_serving``, later
+  ``sglang.benchmark.serving``): one JSON object a run, appended to ``--output-file``;
+  ``--output-details`` adds per-request lists. Versions seen: real files of 2024 (17 keys) and of
+  0.5.23; the schema of 0.4.6 and 0.5.10 from its source.
+- Specified by SGLang's source alone; keys come and go between versions, so each is optional here.
+- It cannot tell: the client's version; any time of day, nor when a request started; how many
+  requests were asked for (so that lost ones stay unknown, and without the lists failed ones too);
+  whether the output was counted by the server. ``server_info`` tells the server's layout where the
+  server answered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from servebook.errors import DumpError
+from servebook.read.files import read_text, sha256
+from servebook.read.records import Requests, set_aside, workload
+from servebook.read.sglang_server import model_of, told
+from servebook.read.sglang_slots import LISTS, add_slots
+from servebook.read.sglang_summary import DEFINITIONS, NATIVE_BACKENDS, native
+from servebook.read.source import File, Format, Source, relative
+from servebook.read.values import number, whole
+from servebook.read.vllm_objects import objects
+from servebook.tables import Tables, table
+
+__all__ = ["FORMAT", "find", "read"]
+
+_KEYS = ("backend", "completed", "total_output_tokens")
+#: Keys that no other client writes; one is near the beginning, the other near the end.
+_OWN = (b'"sharegpt_output_len"', b'"total_output_tokens_retokenized"')
+
+
+def find(files: Sequence[File]) -> list[Source]:
+    """The result files among ``files``."""
+    return [
+        Source("sglang", file.root, file.path, (file.path,))
+        for file in files
+        if file.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+        and b'"backend"' in file.head
+        and any(key in file.head for key in _OWN)
+    ]
+
+
+def read(source: Source) -> Tables:
+    """The tables of all results in one file; raises DumpError where it holds none."""
+    path = relative(source.main, source.root)
+    digest = sha256(source.main)
+    base = str(source.options.get("run_id", source.main.stem))
+    parts: list[Tables] = []
+    aside: list[tuple[int | None, str, str]] = []
+    seen: dict[str, int] = {}
+    for line, value, reason in objects(read_text(source.main), unique=True):
+        wrong = reason or _wrong(value)
+        if wrong is None and (one := seen.setdefault(_content(value), line)) != line:
+            aside.append((line, "result", f"a copy of the result on line {one}"))
+            continue
+        if wrong is None:
+            run_id = base if not parts else f"{base}#{len(parts) + 1}"
+            try:
+                parts.append(_one(value, run_id, path, digest, line))
+            except ValueError as error:
+                wrong = str(error)
+        if wrong is not None:
+            aside.append((line, "result", f"expected one result object, found {wrong}"))
+    if not parts:
+        at, _, reason = aside[0] if aside else (None, "", "nothing")
+        found = reason.removeprefix("expected one result object, found ")
+        raise DumpError(path, "a SGLang benchmark result", found, "copy the file again", line=at)
+    return Tables.concat([*parts, Tables(set_aside=set_aside(path, aside))])
+
+
+FORMAT = Format("sglang", "runs", find, read, DEFINITIONS)
+
+
+def _content(value: Any) -> str:
+    # Times are written to the last digit: two runs are never the same.
+    return json.dumps(value, sort_keys=True)
+
+
+def _wrong(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return "another JSON value"
+    missing = [key for key in _KEYS if key not in value]
+    return f"an object without {', '.join(missing)}" if missing else None
+
+
+def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: int) -> Tables:
+    requests = Requests(run_id)
+    aside: list[tuple[int | None, str, str]] = []
+    own = native(result)
+    isl, osl, notes = _lengths(result)
+    row: dict[str, Any] = {
+        "run_id": run_id,
+        "format": "sglang",
+        "client": "SGLang bench_serving",
+        "path": path,
+        "sha256": digest,
+        "model": model_of(result.get("server_info")),
+        "isl_requested": isl,
+        "osl_requested": osl,
+        "concurrency": whole(result.get("max_concurrency")) or None,
+        "request_rate": number(result.get("request_rate")),
+        "clock": "none",
+        "complete": True,
+        "native": json.dumps(own) if own else None,
+    }
+    if result.get("request_rate") == "trace":
+        notes.append("requests were sent at the times of a trace")
+    if any(isinstance(v := result.get(name), list) and v for name in LISTS):
+        per_token = result.get("backend") in NATIVE_BACKENDS
+        streamed = add_slots(result, requests, aside, line, per_token=per_token, asked=osl)
+        row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
+        first = any(t is not None for t in requests.column("first_token_ns"))
+        row["streaming"] = (first or None) if streamed else False
+        row["workload"] = workload(requests.median("isl"), requests.median("osl"))
+        notes.append("no start times: each request's times count from its own start")
+        if not streamed:
+            notes.append("replies came in one piece: there is no first-token time")
+        if per_token and _bundled(requests):
+            notes.append(
+                "gaps were written once per token; equal ones in a row are taken for one chunk"
+            )
+    else:
+        row |= {"level": "summary", "n_ok": own.get("n_ok")}
+        row["workload"] = _workload_of_totals(result, own.get("n_ok"))
+        notes.append("only the client's summary is there: nothing can be recomputed from records")
+    row["workload_from"] = "lengths" if row["workload"] else None
+    row["notes"] = [*notes, *told(result.get("server_info"))]
+    return Tables(
+        runs=table("runs", [row]),
+        requests=requests.requests(),
+        gaps=requests.gaps(),
+        set_aside=set_aside(path, aside),
+    )
+
+
+def _lengths(result: Mapping[str, Any]) -> tuple[int | None, int | None, list[str]]:
+    """Input and output length asked for, where all requests asked for the same; else a note."""
+    name = result.get("dataset_name")
+    isl, osl = (whole(result.get(f"random_{side}_len")) or None for side in ("input", "output"))
+    ratio = number(result.get("random_range_ratio"))
+    # Other datasets leave the defaults of these options in the file.
+    if not (isinstance(name, str) and name.startswith("random")) or ratio is None:
+        return None, None, []
+    if ratio == 1:
+        return isl, osl, []
+    if isl is None or osl is None or not 0 <= ratio < 1:
+        return None, None, []
+    low = [max(1, int(n * ratio)) for n in (isl, osl)]
+    return (
+        None,
+        None,
+        [f"lengths were drawn from {low[0]:,} to {isl:,} in, {low[1]:,} to {osl:,} out"],
+    )
+
+
+def _bundled(requests: Requests) -> bool:
+    tokens = requests.gaps()["tokens"].drop_null().to_numpy()
+    return bool((tokens > 1).any())
+
+
+def _workload_of_totals(result: Mapping[str, Any], n_ok: int | None) -> str | None:
+    isl, osl = whole(result.get("total_input_tokens")), whole(result.get("total_output_tokens"))
+    if not n_ok or isl is None or osl is None:
+        return None
+    return workload(round(isl / n_ok), round(osl / n_ok))
