@@ -18,7 +18,7 @@ from servebook.errors import DumpError
 from servebook.read import csvmap
 from servebook.read.campaign_counters import counter_findings, moved
 from servebook.read.campaign_runs import join_runs, some
-from servebook.read.discover import discover
+from servebook.read.discover import Discovery, discover
 from servebook.read.files import sha256
 from servebook.read.manifest import FILENAME, CounterEntry, Manifest, load_manifest
 from servebook.read.manifest_match import Matcher
@@ -100,10 +100,10 @@ def load(campaign_dir: Path | str) -> Campaign:
     manifest = load_manifest(campaign_dir)
     root = manifest.path.parent.resolve()
     found = discover(root)
-    mapped = _mapped(found.refused, manifest, root)
+    mapped = _mapped(found, manifest)
     sources = sorted(
-        (s for s in (*found.sources, *mapped) if relative(s.main, root) not in _OWN),
-        key=lambda s: relative(s.main, root),
+        (s for s in (*found.sources, *mapped) if relative(s.main, s.root) not in _OWN),
+        key=lambda s: relative(s.main, s.root),
     )
     kinds = {f.name: f.kind for f in FORMATS}
     run_sources = [_with_zone(s, manifest) for s in sources if kinds[s.format] == "runs"]
@@ -112,7 +112,7 @@ def load(campaign_dir: Path | str) -> Campaign:
     counter_sources, offsets = _counter_sources(
         [s for s in sources if kinds[s.format] == "counters"], counters, findings
     )
-    told = {*_OWN, *(relative(source.main, root) for source in mapped)}
+    told = {*_OWN, *(relative(source.main, source.root) for source in mapped)}
     refused = [(path, reason) for path, reason in found.refused if path not in told]
     parts = read_sources([*run_sources, *counter_sources], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
@@ -182,14 +182,16 @@ def _counter_sources(
     return chosen, offsets
 
 
-def _mapped(refused: Iterable[tuple[str, str]], manifest: Manifest, root: Path) -> list[Source]:
+def _mapped(found: Discovery, manifest: Manifest) -> list[Source]:
     """CSV files that nobody knows by their columns, but that a counters entry maps to ours."""
     entries = Matcher(manifest.counters, COUNTER_FIELDS)
     out = []
-    for path, _ in refused:
+    for path, _ in found.refused:
         hit = entries.match([path])
-        if hit is not None and hit.entry.columns and (root / path).is_file():
-            out.append(Source(csvmap.FORMAT.name, root, root / path, (root / path,)))
+        packed = found.packed.get(path)
+        root, file = (packed.root, packed.path) if packed else (found.root, found.root / path)
+        if hit is not None and hit.entry.columns and file.is_file():
+            out.append(Source(csvmap.FORMAT.name, root, file, (file,)))
     return out
 
 

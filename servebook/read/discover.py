@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from servebook.errors import DumpError
 from servebook.read import source as source_module
 from servebook.read.aiperf_layout import stem
-from servebook.read.files import sha256, walk
+from servebook.read.codecs import SUFFIXES
+from servebook.read.files import hidden, sha256, walk
 from servebook.read.registry import FORMATS
 from servebook.read.source import File, Source, reading_fault, relative
 from servebook.tables import Tables, table
@@ -29,7 +30,7 @@ _COMPANIONS = re.compile(
       | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
       | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
       | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.*
-      | .*\.(?:md|log|ya?ml|sh|py|png|svg|pdf|html|out|err)""",
+      | .*\.(?:md|log|ya?ml|xlsx|sh|py|png|svg|pdf|html|out|err)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _COMPANION_FOLDERS = {"phases", "aggregate", "sweep_aggregate", "logs"}
@@ -41,12 +42,16 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class Discovery:
-    """The dumps of a tree, the files beside them, and what was refused and why."""
+    """The dumps of a tree, the files beside them, and what was refused and why.
+
+    ``packed`` are the files in archives that no reader knows, by their relative path.
+    """
 
     root: Path
     sources: tuple[Source, ...]
     companions: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
+    packed: Mapping[str, File] = field(default_factory=dict)
 
 
 def discover(path: Path) -> Discovery:
@@ -58,12 +63,12 @@ def discover(path: Path) -> Discovery:
     found = walk(path)
     refused = list(found.refused)
     companions = list(found.skipped)
-    single = len(found.files) == 1 and not found.skipped and path.is_file()
-    root = path.resolve() if not path.is_file() else path.resolve().parent
+    top = path.resolve()
+    single = len(found.files) == 1 and found.files[0].path == top
+    root = top.parent if single else top
     open_files: list[File] = []
     for file in found.files:
-        hidden = any(part.startswith(("_", ".")) for part in Path(file.relative).parts)
-        if hidden and not single:
+        if hidden(file.relative) and not single:
             companions.append(file.relative)
         elif not file.head:
             reason = "an empty file" if file.size <= 4 else "nothing in it that can be unpacked"
@@ -96,8 +101,9 @@ def discover(path: Path) -> Discovery:
     refused += copies
     if not sources and not refused:
         refused.append((".", f"no dump below it; {_UNKNOWN.partition('; ')[2]}"))
-    named = _with_run_ids(sources, kinds, root, single)
-    return Discovery(root, tuple(named), tuple(sorted(companions)), tuple(sorted(refused)))
+    named = _with_run_ids(sources, kinds, single)
+    left = {file.relative: file for file in open_files if file.root != root}
+    return Discovery(root, tuple(named), tuple(sorted(companions)), tuple(sorted(refused)), left)
 
 
 def read_source(source: Source) -> Tables:
@@ -139,8 +145,12 @@ def _refusals(found: Discovery) -> Tables:
 
 def _is_companion(file: File) -> bool:
     folders = set(Path(file.relative).parent.parts)
-    name = file.path.name.removesuffix(".gz")
+    name = _unpacked(file.path.name)
     return bool(_COMPANION_FOLDERS & folders) or bool(_COMPANIONS.fullmatch(name))
+
+
+def _unpacked(name: str) -> str:
+    return next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name)
 
 
 def _without_copies(
@@ -161,9 +171,7 @@ def _without_copies(
     return kept, copies
 
 
-def _with_run_ids(
-    sources: list[Source], kinds: dict[str, str], root: Path, single: bool
-) -> Iterator[Source]:
+def _with_run_ids(sources: list[Source], kinds: dict[str, str], single: bool) -> Iterator[Source]:
     runs = [source for source in sources if kinds[source.format] == "runs"]
     per_folder = Counter(source.main.parent for source in runs)
     used: dict[str, int] = defaultdict(int)
@@ -171,7 +179,7 @@ def _with_run_ids(
         if kinds[source.format] != "runs":
             yield source
             continue
-        folder = source.main.parent
+        folder, root = source.main.parent, source.root
         own_name = per_folder[folder] > 1 or single or (folder == root and len(runs) > 1)
         run_id = relative(_bare(source.main) if own_name else folder, root)
         if run_id == ".":
@@ -184,6 +192,6 @@ def _with_run_ids(
 
 def _bare(path: Path) -> Path:
     name = path.name
-    for suffix in (".gz", ".jsonl", ".json"):
+    for suffix in (*SUFFIXES, ".jsonl", ".json"):
         name = name.removesuffix(suffix)
     return path.with_name(name or path.name)

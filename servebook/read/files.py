@@ -6,26 +6,28 @@ name that is not UTF-8 are all ordinary cases, told in words and never raised as
 
 from __future__ import annotations
 
-import gzip
+import errno
 import hashlib
 import io
 import json
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import orjson
 
 from servebook.errors import DumpError
+from servebook.read.archives import is_archive, unpack
+from servebook.read.codecs import DAMAGED, foreign, open_unpacked
 from servebook.read.source import File, printable, relative
 
 __all__ = [
     "HEAD_BYTES",
     "Survey",
+    "hidden",
     "lines",
     "loads",
     "open_bytes",
@@ -40,7 +42,9 @@ HEAD_BYTES = 65_536
 #: A longer line is cut there: no dump format writes one, and reading it whole could fill memory.
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
-_GZIP = b"\x1f\x8b"
+#: A file that must be taken into memory as a whole may have this much, unpacked.
+MAX_TEXT_BYTES = 1 << 30
+
 _BOMS = (
     (b"\xff\xfe\x00\x00", "utf-32"),
     (b"\x00\x00\xfe\xff", "utf-32"),
@@ -48,7 +52,6 @@ _BOMS = (
     (b"\xfe\xff", "utf-16"),
     (b"\xef\xbb\xbf", "utf-8-sig"),
 )
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True)
@@ -61,43 +64,57 @@ class Survey:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """The content of ``path`` as UTF-8 bytes: gzip unpacked by its magic bytes, UTF-16 recoded.
+    """The content of ``path`` as UTF-8 bytes: unpacked by its magic bytes, UTF-16 recoded.
 
-    Raises OSError where the file cannot be opened, and EOFError, zlib.error or
-    gzip.BadGzipFile while reading a gzip stream that is cut short or damaged.
+    Raises OSError where the file cannot be opened, and one of ``codecs.DAMAGED`` while reading a
+    compressed stream (gzip, zstd, bzip2, xz) that is cut short or damaged.
     """
-    stream: BinaryIO = path.open("rb")
+    stream: BinaryIO = open_unpacked(path) or path.open("rb")
     try:
         start = stream.read(4)
-        stream.seek(0)
-        if start.startswith(_GZIP):
-            stream.close()
-            stream = cast("BinaryIO", gzip.GzipFile(path))
-            start = stream.read(4)
+        if stream.seekable():
             stream.seek(0)
-        return _as_utf8(stream, start)
+            return _as_utf8(stream, start)
+        return _as_utf8(_after(path, stream), start)
     except BaseException:
         stream.close()
         raise
+
+
+def _after(path: Path, stream: BinaryIO) -> BinaryIO:
+    """The stream from its beginning again, where it cannot be wound back."""
+    stream.close()
+    return open_unpacked(path) or path.open("rb")
 
 
 def _as_utf8(stream: BinaryIO, start: bytes) -> BinaryIO:
     for bom, encoding in _BOMS:
         if start.startswith(bom):
             if encoding == "utf-8-sig":
-                stream.seek(len(bom))
+                stream.read(len(bom))
                 return stream
             with stream:
-                text = stream.read().decode(encoding, "replace")
+                text = _whole(stream).decode(encoding, "replace")
             return io.BytesIO(text.removeprefix("\ufeff").encode())
     return stream
+
+
+def _whole(stream: BinaryIO) -> bytes:
+    content = stream.read(MAX_TEXT_BYTES + 1)
+    if len(content) > MAX_TEXT_BYTES:
+        raise OSError(
+            errno.EFBIG,
+            f"more than {MAX_TEXT_BYTES >> 20:,} MiB, the limit for a file that is read as a "
+            "whole; split it, or leave the generated texts out",
+        )
+    return content
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of ``path``, numbered from 1, each without its line end.
 
-    Raises DumpError where the file cannot be opened, and after the last whole line of a gzip
-    stream that is cut short.
+    Raises DumpError where the file cannot be opened, and after the last whole line of a
+    compressed stream that is cut short.
     """
     number = 0
     try:
@@ -107,7 +124,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line.rstrip(b"\r\n")
                 while not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
                     line = stream.readline(MAX_LINE_BYTES)
-    except _DAMAGED:
+    except DAMAGED:
         raise _damaged(path, number + 1) from None
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -116,12 +133,13 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def read_text(path: Path) -> str:
     """The whole content of ``path`` as text; bytes that are not UTF-8 become U+FFFD.
 
-    Raises DumpError where the file cannot be opened or its gzip stream is cut short.
+    Raises DumpError where the file cannot be opened, holds more than ``MAX_TEXT_BYTES``, or is a
+    compressed stream that is cut short.
     """
     try:
         with open_bytes(path) as stream:
-            return stream.read().decode("utf-8", "replace")
-    except _DAMAGED:
+            return _whole(stream).decode("utf-8", "replace")
+    except DAMAGED:
         raise _damaged(path, None) from None
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -129,6 +147,8 @@ def read_text(path: Path) -> str:
 
 def loads(data: bytes | str) -> Any:
     """One JSON value; raises ValueError, whose text says what is wrong and quotes nothing."""
+    if len(data) == MAX_LINE_BYTES:  # only what ``lines`` cut has exactly this length
+        raise ValueError(f"a line of more than {MAX_LINE_BYTES >> 20} MiB, the limit")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -144,6 +164,11 @@ def sha256(path: Path) -> str:
     """Hex digest of the file as it lies on disk (what ``sha256sum`` prints)."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hidden(name: str) -> bool:
+    """Whether a relative path is meant to be left alone: a part begins with "_" or "."."""
+    return any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def survey(path: Path) -> list[File]:
@@ -170,7 +195,10 @@ def walk(path: Path) -> Survey:
     found = Survey()
     if not top.is_dir():
         _take(found, top, top.parent, top.parent)
-        return found
+        if len(found.files) == 1 and is_archive(found.files[0].head):
+            found.files.clear()
+            _open_archive(found, top, top.name, "")
+        return _sorted(found)
     folders = [top]
     while folders:
         folder = folders.pop()
@@ -184,10 +212,26 @@ def walk(path: Path) -> Survey:
                 folders.append(Path(entry.path))
             else:
                 _take(found, Path(entry.path), top, top)
-    found.files.sort(key=lambda file: os.fsencode(file.path))
+    for file in [f for f in found.files if is_archive(f.head) and not hidden(f.relative)]:
+        found.files.remove(file)
+        _open_archive(found, file.path, top.name, file.path.relative_to(top).as_posix())
+    return _sorted(found)
+
+
+def _sorted(found: Survey) -> Survey:
+    found.files.sort(key=lambda file: os.fsencode(file.path.relative_to(file.root)))
     found.skipped.sort()
     found.refused.sort()
     return found
+
+
+def _open_archive(found: Survey, path: Path, top: str, below: str) -> None:
+    """Take the members of an archive in its place."""
+    members = unpack(path, top, below)
+    for member in members.files:
+        _take(found, member, members.root, members.root)
+    found.skipped.extend(members.skipped)
+    found.refused.extend(members.refused)
 
 
 def _take(found: Survey, path: Path, root: Path, inside: Path) -> None:
@@ -206,8 +250,11 @@ def _take(found: Survey, path: Path, root: Path, inside: Path) -> None:
         try:
             with open_bytes(path) as stream:
                 head = stream.read(HEAD_BYTES)
-        except _DAMAGED:
+        except DAMAGED:
             head = _salvage(path)
+        if words := foreign(head):
+            _refuse(found, path, root, f"{words}, which is not opened here; unpack it yourself")
+            return
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "a link that leads nowhere"
         _refuse(found, path, root, f"cannot be opened: {reason}; check its permissions")
@@ -216,13 +263,15 @@ def _take(found: Survey, path: Path, root: Path, inside: Path) -> None:
 
 
 def _salvage(path: Path) -> bytes:
-    """What can be unpacked of a gzip stream that is cut within its first bytes."""
-    with path.open("rb") as stream:
-        packed = stream.read(HEAD_BYTES)
+    """What can be unpacked of a compressed stream that is cut within its first bytes."""
+    head = b""
     try:
-        return zlib.decompressobj(wbits=31).decompress(packed, HEAD_BYTES)
-    except zlib.error:
-        return b""
+        with open_unpacked(path) or path.open("rb") as stream:
+            while len(head) < HEAD_BYTES and (piece := stream.read(1)):
+                head += piece
+    except DAMAGED:
+        pass
+    return head
 
 
 def _refuse(found: Survey, path: Path, root: Path, reason: str) -> None:
@@ -232,7 +281,7 @@ def _refuse(found: Survey, path: Path, root: Path, reason: str) -> None:
 def _damaged(path: Path, line: int | None) -> DumpError:
     return DumpError(
         path.name,
-        "a whole gzip stream",
+        "a whole compressed stream",
         "one that is cut short or damaged",
         "copy the file again",
         line=line,
