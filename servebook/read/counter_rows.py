@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from servebook.errors import DumpError
+from servebook.read.counter_names import Meaning
 from servebook.read.source import Source, printable, relative
 from servebook.tables import Tables, table
 
@@ -25,6 +26,7 @@ _NUMBER = re.compile(r"\+?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _ADDRESS = re.compile(
     r"[\d.]+(:\d+)?|[\da-fA-F:\[\]]*:[\da-fA-F:\[\]]*|.*://.*|.*:\d+"
     r"|(?:[\w-]+\.)+[A-Za-z]{2,}\.?"  # a host name with its domain
+    r"|0x[\da-fA-F]{8,}"  # a GUID
 )
 #: Epoch ns between which a number is taken for a time; what is labelled as one may be older.
 YEAR_2001, YEAR_2100 = 978307200 * 10**9, 4102444800 * 10**9
@@ -104,13 +106,33 @@ class Rows:
         bits: int | None = 64,
         window_s: float | None = None,
         smoothing: str | None = None,
+        rank: int = 0,
     ) -> int:
-        """The number of a series, for ``add``; the same words give the same number."""
+        """The number of a series, for ``add``; the same words give the same number.
+
+        Of series that are alike but for their ``rank`` the lowest is used, the others are set
+        aside: a file may hold the kernel's view of a port beside the port's own.
+        """
         width = bits if kind == "counter" else None
         device = printable(device)
         interface = None if interface is None else printable(interface)
-        key = (device, interface, metric, scope, index, direction, kind, width, window_s, smoothing)
+        name = (device, interface, metric, scope, index, direction)
+        key = (*name, kind, width, window_s, smoothing, rank)
         return self._series.setdefault(key, len(self._series))
+
+    def meant(self, meaning: Meaning, device: str, interface: str | None, **more: Any) -> int:
+        """``series`` for a counter or gauge whose meaning is known by its name."""
+        return self.series(
+            device,
+            interface,
+            meaning.metric,
+            meaning.direction,
+            scope=meaning.scope,
+            index=meaning.index,
+            kind=meaning.kind,
+            bits=meaning.bits,
+            **more,
+        )
 
     def stamp(self, ts_kind: str, ts_error_ns: int | None, path: Path | None = None) -> int:
         """What is known about the times of one file, for ``add``."""
@@ -169,7 +191,7 @@ class Rows:
         Raises DumpError where the options ask for an interface that is not there, or give one
         device name to readings of several devices.
         """
-        points = self._drop_torn()
+        points = self._preferred(self._drop_torn())
         names = list(self._series)
         columns: dict[str, list[Any]] = {
             name: [key[at] for key in names] for at, name in enumerate(_SERIES + _MEANING)
@@ -236,6 +258,25 @@ class Rows:
             before[point[0]] = point[2]
             kept.append(point)
         return kept
+
+    def _preferred(self, points: list[_Point]) -> list[_Point]:
+        """The points without those of series that a lower rank of the same kind replaces."""
+        keys = list(self._series)
+        if not any(key[-1] for key in keys):
+            return points
+        alike = [(*key[: len(_SERIES)], key[len(_SERIES)]) for key in keys]
+        best: dict[tuple[Any, ...], int] = {}
+        for place in sorted({point[0] for point in points}):
+            best[alike[place]] = min(best.get(alike[place], keys[place][-1]), keys[place][-1])
+        worse = {i for i, key in enumerate(keys) if key[-1] > best.get(alike[i], key[-1])}
+        paths = [path for path, _, _ in self._stamps]
+        for point in points:
+            if point[0] in worse:
+                device, interface, metric, *_ = keys[point[0]]
+                key = f"{metric} of {interface or device}"
+                reason = "the same port has a counter that is nearer to the wire"
+                self._grouped.setdefault((paths[point[4]], key, reason), [point[3], 0])[1] += 1
+        return [point for point in points if point[0] not in worse]
 
     def _devices(self, aliases: list[str], used: list[int]) -> list[str]:
         option = self.source.options.get("device")

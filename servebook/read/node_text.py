@@ -1,55 +1,89 @@
 """Prometheus text exposition with network counters: a page per time, or a log of readings.
 
-Written by: node_exporter (``curl :9100/metrics``), sonic-exporter and other exporters of the
-names in ``counter_names``; the log by a loop that prints ``### <epoch>`` before each reading.
-Specified in: https://prometheus.io/docs/instrumenting/exposition_formats/
+Written by: node_exporter (``curl :9100/metrics``), snmp_exporter, sonic-exporter, gnmic's
+prometheus output, infiniband_exporter, dcgm-exporter, Prometheus' ``/federate``: every exporter of
+the names in ``counter_names`` and ``prometheus_names``, in the text format or as OpenMetrics; the
+log by a loop that prints ``### <epoch>`` before each reading.
+Specified in: https://prometheus.io/docs/instrumenting/exposition_formats/ and OpenMetrics 1.0.
 Cannot tell: which host it was (``device:`` in the manifest says), and, in a page, when it was
 taken: that comes from the ``###`` line, from the file's name (``metrics_<epoch ms>.prom``) or from
 the sample's own time stamp. Values are printed like ``2.9e+08`` and are exact below 2^53.
-node_network_* misses RDMA traffic, which bypasses the kernel's interface counters.
+node_network_* misses RDMA traffic, which bypasses the kernel's interface counters; where the page
+has the driver's own counters of the port (node_ethtool_*), those are used. dcgm-exporter has no
+Ethernet counters: PCIe and NVLink rates are read, and are no links of the network.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from servebook.errors import DumpError
-from servebook.read.counter_names import NAMES, Meaning
-from servebook.read.counter_rows import Rows, number, whole
+from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import Block, blocks, epoch_ns, find_texts, no_time
+from servebook.read.prometheus_names import (
+    BUILD_INFO,
+    Series,
+    known_name,
+    reading_of,
+    series_of,
+    words_factor,
+)
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "node-text"
-_PAGE = re.compile(rb"\s*(### [^\n]*\n\s*)?(# (HELP|TYPE) [a-zA-Z_:]|node_\w+[{ ])")
+_PAGE = re.compile(rb"\s*(### [^\n]*\n\s*)?(# (HELP|TYPE|UNIT) [a-zA-Z_:]|node_\w+[{ ])")
+_SAMPLE = re.compile(
+    r"[a-zA-Z_:][\w:]*(?:\{(?:[^\"}]|\"(?:[^\"\\\\]|\\\\.)*+\")*+\})?(?=\s)", re.ASCII
+)
+_FIRST_LINES = 40
 _DEVICE = "host"
 _WHAT = "a page of metrics"
 
 
+@dataclass
+class _Page:
+    """What is known of the series of a source, and of the exporter that wrote them."""
+
+    known: dict[str, tuple[int, Series] | None] = field(default_factory=dict)
+    build: str | None = None
+
+
 def find(files: Sequence[File]) -> list[Source]:
     """Logs one by one; pages named after their time as one series per folder."""
-    return find_texts(_NAME, files, lambda head: _PAGE.match(head) is not None)
+    return find_texts(_NAME, files, _is_page)
+
+
+def _is_page(head: bytes) -> bool:
+    if _PAGE.match(head):
+        return True
+    for line in head[:8192].decode("utf-8", "replace").splitlines()[:_FIRST_LINES]:
+        if (match := _SAMPLE.match(line)) and known_name(match[0].partition("{")[0]):
+            return True
+    return False
 
 
 def read(source: Source) -> Tables:
     """Samples of all pages or blocks of the source.
 
     Raises DumpError where there is no time or no network counter; lines that cannot be read are
-    set aside.
+    set aside, and so are, in one row per file, those of other metrics.
     """
     rows = Rows(source)
-    known: dict[str, tuple[int, Meaning] | None] = {}
+    page = _Page()
     timed = False
     for block in blocks(rows, _WHAT, own_times=True):
         timed = timed or block.ts_ns > 0
         for line, text in block.lines:
-            if text and text[0] not in "# ":
-                _line(rows, known, block, line, text)
+            if text.strip() and not text.lstrip().startswith("#"):
+                _line(rows, page, block, line, text.strip())
     if not len(rows) and not timed:
         raise no_time(rows.where(), _WHAT)
     if not len(rows):
@@ -65,66 +99,66 @@ def read(source: Source) -> Tables:
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _line(
-    rows: Rows,
-    known: dict[str, tuple[int, Meaning] | None],
-    block: Block,
-    line: int,
-    text: str,
-) -> None:
-    end = text.rfind("}") + 1 or len(text.split(maxsplit=1)[0])
-    head, tail = text[:end], text[end:].split()
-    if head.partition("{")[0] not in NAMES:
+def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> None:
+    match = _SAMPLE.match(text)
+    name = text.partition("{")[0].split(maxsplit=1)[0]
+    if name == BUILD_INFO and match and (labels := _labels(match[0])):
+        page.build = labels.get("version")
+    if not known_name(name):
+        rows.aside_once("other metrics", "no network counters", line, block.path)
         return
     try:
-        if head not in known:
-            known[head] = _series(rows, head)
-        found = known[head]
+        if match is None:
+            raise ValueError("no sample of the exposition format")
+        found = _series(rows, page, match[0])
+        # An exemplar follows the value of an OpenMetrics counter: # {trace_id="..."} 1.0
+        tail = text[match.end() :].partition(" # {")[0].split()
         if found is None or not 1 <= len(tail) <= 2:
             raise ValueError("no sample of the exposition format")
-        series, meaning = found
+        key, series = found
         at, stamp = block.ts_ns, block.stamp
         if len(tail) == 2:
-            at, step = epoch_ns(tail[1])
+            at, step = epoch_ns(_plain(tail[1]))
             stamp = rows.stamp("device", step, block.path)
         elif not at:
-            name = head.partition("{")[0]
             rows.aside_once(name, "no time, neither its own nor the page's", line, block.path)
             return
-        if meaning.kind == "counter":
-            rows.add(series, at, whole(tail[0]), stamp, line)
-        else:
-            speed = number(tail[0]) * meaning.factor
-            if speed <= 0:
-                rows.aside_once(
-                    head.partition("{")[0], "the device does not know it", line, block.path
-                )
-            else:
-                rows.add(series, at, speed, stamp, line)
+        factor = words_factor(page.build, rows.source.options.get("unit")) if series.in_words else 1
+        rows.add(key, at, reading_of(series.meaning, tail[0], factor), stamp, line)
     except ValueError as error:
-        rows.aside("reading", str(error), line, block.path)
+        grouped = str(error).startswith("the device") or "infiniband_exporter" in str(error)
+        if grouped:
+            rows.aside_once(name, str(error), line, block.path)
+        else:
+            rows.aside("reading", str(error), line, block.path)
 
 
-def _series(rows: Rows, head: str) -> tuple[int, Meaning] | None:
+def _plain(text: str) -> str:
+    """OpenMetrics writes times like 1.795973865157e+09."""
+    try:
+        return format(Decimal(text), "f") if "e" in text.lower() and len(text) < 40 else text
+    except ArithmeticError:
+        raise ValueError("no epoch time") from None
+
+
+def _labels(head: str) -> dict[str, str] | None:
     try:
         [family] = text_string_to_metric_families(f"{head} 0\n")
         [sample] = family.samples
     except ValueError:
         return None
-    labels = sample.labels
-    meaning = NAMES[head.partition("{")[0]]
-    interface = labels.get("ifName") or labels.get("device") or "unknown"
-    if meaning.scope == "rdma" and "port" in labels:
-        interface = f"{interface}/{labels['port']}"
-    return (
-        rows.series(
-            _DEVICE,
-            interface,
-            meaning.metric,
-            meaning.direction,
-            scope=meaning.scope,
-            kind=meaning.kind,
-            bits=meaning.bits,
-        ),
-        meaning,
-    )
+    return dict(sample.labels)
+
+
+def _series(rows: Rows, page: _Page, head: str) -> tuple[int, Series] | None:
+    if head not in page.known:
+        labels = _labels(head)
+        found = series_of(head.partition("{")[0], labels) if labels is not None else None
+        if found is None:
+            page.known[head] = None
+        else:
+            device = rows.alias(found.device) if found.device else _DEVICE
+            interface = found.interface or "unknown"
+            key = rows.meant(found.meaning, device, interface, rank=found.rank)
+            page.known[head] = (key, found)
+    return page.known[head]

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from servebook.errors import DumpError
-from servebook.read.counter_names import NAMES, TOO_NARROW, Meaning
-from servebook.read.counter_rows import Rows, number, whole
+from servebook.read.counter_names import TOO_NARROW, Meaning
+from servebook.read.counter_rows import Rows
 from servebook.read.files import loads, read_text
+from servebook.read.prometheus_names import BUILD_INFO, Series, reading_of, series_of, words_factor
 from servebook.read.source import File, Format, Source, relative
 from servebook.tables import Tables
 
@@ -104,9 +105,12 @@ def _read_reply(rows: Rows, path: Path, parsed: _Reply, devices: Iterator[str]) 
     points = [_points(rows, entry, kind, path) for entry in result]
     grid = kind == "vector" or _on_grid(points)
     stamp = rows.stamp("grid" if grid else "collector", None if grid else 1_000_000, path)
+    labels = [_labels(entry) for entry in result]
+    builds = [own.get("version") for own in labels if own.get("__name__") == BUILD_INFO]
+    factor = words_factor(builds[0] if builds else None, rows.source.options.get("unit"))
     usable = 0
-    for entry, values in zip(result, points, strict=True):
-        usable += _add(rows, _labels(entry), values, next(devices), stamp, path)
+    for own, values in zip(labels, points, strict=True):
+        usable += _add(rows, own, values, next(devices), stamp, path, factor)
     return usable
 
 
@@ -207,13 +211,16 @@ def _add(
     device: str,
     stamp: int,
     path: Path,
+    factor: int | None,
 ) -> int:
     name = labels.get("__name__")
-    interface = labels.get("ifName") or labels.get("ifDescr") or labels.get("device")
-    if "port" in labels and name is not None and name.startswith("node_infiniband"):
-        interface = f"{interface}/{labels['port']}"
-    meaning = NAMES.get(name) if name is not None else _stated(rows)
-    if name is None and meaning is None:
+    if name is None:
+        stated = _stated(rows)
+        interface = labels.get("ifName") or labels.get("ifDescr") or labels.get("device")
+        found = None if stated is None else Series(stated, interface)
+    else:
+        found = series_of(name, labels)
+    if name is None and found is None:
         rows.aside(
             "series",
             "a series without a name, so nobody knows its unit and direction; write `kind: rate`, "
@@ -222,39 +229,22 @@ def _add(
             path,
         )
         return 0
-    if meaning is None:
+    if found is None:
         shown = str(name) if _WORD.fullmatch(str(name)) else "?"
         rows.aside(
             "series", f"{TOO_NARROW.get(str(name), 'not a network counter')} ({shown})", None, path
         )
         return 1
-    key = rows.series(
-        device,
-        interface or "unknown",
-        meaning.metric,
-        meaning.direction,
-        scope=meaning.scope,
-        kind=meaning.kind,
-        bits=meaning.bits,
-    )
+    device = rows.alias(found.device) if found.device else device
+    interface = found.interface or "unknown"
+    key = rows.meant(found.meaning, device, interface, rank=found.rank)
     for ms, value in points:
         try:
-            if meaning.kind == "counter":
-                rows.add(key, ms * 10**6, whole(value), stamp)
-            else:
-                rows.add(key, ms * 10**6, _gauge(value, meaning), stamp)
+            read_value = reading_of(found.meaning, value, factor if found.in_words else 1)
+            rows.add(key, ms * 10**6, read_value, stamp)
         except ValueError as error:
             rows.aside_once(str(name or "a nameless series"), str(error), None, path)
     return 1
-
-
-def _gauge(value: str, meaning: Meaning) -> float:
-    read_value = number(value)
-    if meaning.metric == "speed_bps" and read_value <= 0:
-        raise ValueError("the device does not know the speed")
-    if read_value < 0:
-        raise ValueError("a rate cannot be negative")
-    return read_value * meaning.factor
 
 
 def _stated(rows: Rows) -> Meaning | None:
