@@ -26,10 +26,12 @@ from servebook.read.files import lines
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
-__all__ = ["FORMAT", "delimiter", "fields", "find", "read"]
+__all__ = ["FORMAT", "SEP", "delimiter", "fields", "find", "read"]
 
 _NAME = "csv"
-_SEP = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+#: A first line that names the delimiter, as spreadsheets want it.
+SEP = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"')
 _NUMBER = re.compile(r"[\d.eE+-]*\d[\d.eE+-]*")
 
 
@@ -96,8 +98,9 @@ FORMAT = Format(_NAME, "counters", find, read)
 
 
 def delimiter(header: str) -> str:
-    """The sign that separates the fields of a header."""
-    return max(",;\t|", key=header.count)
+    """The sign that separates the fields of a header; those inside quotation marks are text."""
+    bare = _QUOTED.sub("", header)
+    return max(",;\t|", key=bare.count)
 
 
 def fields(line: str, separator: str) -> list[str]:
@@ -114,7 +117,7 @@ def _header(text: Iterator[tuple[int, str]]) -> tuple[int, list[str] | None, str
     for line, raw in text:
         if not raw.strip():
             continue
-        if match := _SEP.fullmatch(raw):
+        if match := SEP.fullmatch(raw):
             separator = match[1]
             continue
         bare = raw.lstrip("# \t") if raw.startswith("#") else raw

@@ -17,7 +17,7 @@ from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.counter_stamps import epoch_ns, iso_ns
 from servebook.read.source import Source, printable
 
-__all__ = ["Columns", "known_header"]
+__all__ = ["FACTORS", "Columns", "Named", "known_header", "named"]
 
 _TIMES = ("ts_ns", "ts_us", "ts_ms", "ts", "time", "timestamp", "epoch")
 _UNITS = {"ts_ns": 1, "ts_us": 10**3, "ts_ms": 10**6}
@@ -38,7 +38,8 @@ _METRICS = {
     "discards": "drops",
 }
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
-_FACTORS = {
+#: What ``unit:`` may be, and bytes per unit.
+FACTORS: Mapping[str, float] = {
     "bytes": 1.0,
     "bits": 0.125,
     "words": 4.0,
@@ -47,6 +48,18 @@ _FACTORS = {
 }
 _EXACT = {1.0: (1, 1), 0.125: (1, 8), 4.0: (4, 1)}
 _DEVICE, _INTERFACE = "host", "unknown"
+
+
+@dataclass(frozen=True)
+class Named:
+    """What one of our column names says; ``factor`` is None where ``unit:`` gives it."""
+
+    metric: str
+    direction: str
+    rate: bool
+    factor: float | None
+    interface: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,12 @@ def known_header(header: Sequence[str]) -> bool:
     return any(name in _TIMES for name in names) and any(
         _VALUE.fullmatch(name) or _WIDE.fullmatch(name) for name in names
     )
+
+
+def named(name: str) -> Named | None:
+    """The meaning of ``rx_bytes``, ``tx_gbps of Ethernet1 on leaf1`` and so on; None for others."""
+    match = _OF.fullmatch(name)
+    return None if match is None else _meaning(match)
 
 
 class Columns:
@@ -194,7 +213,7 @@ class Columns:
     def _columns(self) -> list[_Column]:
         options = self.rows.source.options
         unit = str(options.get("unit") or "bytes").removesuffix("/s")
-        if unit not in _FACTORS:
+        if unit not in FACTORS:
             raise DumpError(
                 self.rows.where(),
                 "`unit:` bytes, bits or words (kbit, Mbit, Gbit, kB, MB or GB for rates)",
@@ -224,15 +243,9 @@ class Columns:
         return out
 
     def _column(self, match: re.Match[str], place: int, unit: str, rate: bool) -> _Column:
-        named = match.groupdict()
-        rate = rate or bool(match["rate"] or match["bitrate"] or match["short"] is not None)
-        metric, factor = "bytes", 1.0
-        if match["short"] is not None or match["bits"]:
-            factor = _SCALES[match["short"] or match["prefix"] or ""] / 8
-        else:
-            metric = _METRICS.get(match["metric"], match["metric"])
-            if metric == "bytes":
-                factor = 4.0 if match["metric"] == "words" else _FACTORS[unit]
+        said = _meaning(match)
+        rate, metric = rate or said.rate, said.metric
+        factor = FACTORS[unit] if said.factor is None else said.factor
         if not rate and factor not in _EXACT:
             raise DumpError(
                 self.rows.where(),
@@ -242,15 +255,20 @@ class Columns:
                 line=self.line,
             )
         kind = "rate" if rate else "counter"
-        return _Column(
-            place,
-            metric,
-            match["direction"],
-            kind,
-            factor,
-            named.get("interface"),
-            named.get("device"),
-        )
+        return _Column(place, metric, said.direction, kind, factor, said.interface, said.device)
+
+
+def _meaning(match: re.Match[str]) -> Named:
+    rate = bool(match["rate"] or match["bitrate"] or match["short"] is not None)
+    metric, factor = "bytes", None
+    if match["short"] is not None or match["bits"]:
+        factor = _SCALES[match["short"] or match["prefix"] or ""] / 8
+    else:
+        metric = _METRICS.get(match["metric"], match["metric"])
+        factor = None if metric == "bytes" else 1.0
+        factor = 4.0 if match["metric"] == "words" else factor
+    own = match.groupdict()
+    return Named(metric, match["direction"], rate, factor, own.get("interface"), own.get("device"))
 
 
 def _ours(name: str) -> bool:

@@ -6,6 +6,7 @@ from servebook.read import (
     aiperf,
     csvmap,
     gnmic,
+    grafana,
     iproute,
     node_text,
     procnetdev,
@@ -28,5 +29,6 @@ FORMATS: tuple[Format, ...] = (
     iproute.FORMAT,
     procnetdev.FORMAT,
     snmpwalk.FORMAT,
+    grafana.FORMAT,
     csvmap.FORMAT,
 )

@@ -1,0 +1,51 @@
+"""Labels of a time series, as text (``name{device="eth0"}``), and what they say of a link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from prometheus_client.parser import text_string_to_metric_families
+
+__all__ = ["device_of", "interface_of", "series_text"]
+
+_HEAD = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)?\s*(?:\{(?P<labels>.*)\})?", re.DOTALL | re.ASCII)
+_BARE = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*([^",{}]*)\s*(?:,|$)', re.ASCII)
+_INTERFACES = ("ifName", "ifDescr", "device", "interface", "interface_name", "ifname", "name")
+_DEVICES = ("instance", "host", "hostname", "source", "agent_host", "node", "job")
+
+
+def series_text(text: str) -> tuple[str | None, dict[str, str]]:
+    """The name and labels of a series as Prometheus prints it.
+
+    Labels without quotation marks, as some collectors write them, are read where they are all so.
+    Raises ValueError for anything else.
+    """
+    match = _HEAD.fullmatch(text.strip())
+    if match is None or (match["name"] is None and match["labels"] is None):
+        raise ValueError("no series")
+    body = (match["labels"] or "").strip()
+    if body and '"' not in body:
+        pairs = _BARE.findall(body)
+        if _BARE.sub("", body).strip():
+            raise ValueError("no series")
+        return match["name"], {key: value.strip() for key, value in pairs}
+    try:
+        [family] = text_string_to_metric_families(f"x{{{body}}} 0\n" if body else "x 0\n")
+        [sample] = family.samples
+    except (ValueError, IndexError, KeyError):
+        raise ValueError("no series") from None
+    return match["name"], dict(sample.labels)
+
+
+def interface_of(labels: Mapping[str, str], name: str | None = None) -> str | None:
+    """The interface that the labels name; a RoCE or InfiniBand port as ``mlx5_0/1``."""
+    interface = next((labels[key] for key in _INTERFACES if labels.get(key)), None)
+    if interface and labels.get("port") and (name or "").startswith(("node_infiniband", "infini")):
+        return f"{interface}/{labels['port']}"
+    return interface
+
+
+def device_of(labels: Mapping[str, str]) -> str | None:
+    """The host or switch that the labels name, as they name it: ``Rows.alias`` hides addresses."""
+    return next((labels[key] for key in _DEVICES if labels.get(key)), None)
