@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "runs"
 START = 1_795_972_676_000_000_000
 
@@ -108,3 +110,13 @@ def vllm_result(**changes: Any) -> dict[str, Any]:
         "errors": ["", "", "Internal Server Error"],
         **changes,
     }
+
+
+#: Any JSON value, NaN and numbers of any size included.
+JUNK_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)

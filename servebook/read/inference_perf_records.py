@@ -1,0 +1,161 @@
+"""One request of inference-perf's per-request report, of any version, without its texts.
+
+Times are seconds of a monotonic clock. A token of a chunk has the chunk's time, so that equal
+times are one chunk; gaps are taken between chunks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servebook.read.errorkind import error_kind
+from servebook.read.values import gaps, number, object_of, whole
+
+__all__ = ["Call", "call_of"]
+
+_MAX_SECONDS = 1e8
+_MAX_TOKENS = 10**9
+_HTTP = re.compile(r"HTTP Error (\d{3})")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request as the dump has it; seconds of the client's clock, None where it does not say."""
+
+    start_s: float
+    close_s: float  # the reply was read to its end
+    first_s: float | None
+    last_s: float | None
+    gap_ns: npt.NDArray[np.int64] | None
+    n_times: int  # tokens that have a time
+    status: str
+    error_kind: str | None
+    isl: int | None
+    osl: int | None
+    usage_osl: int | None
+    cached: int | None
+    streamed: bool
+    flags: list[str] = field(default_factory=list)
+
+
+def call_of(record: Any, server_counts: bool) -> Call:
+    """The request that ``record`` tells; raises ValueError, in words, for what tells none.
+
+    With ``server_counts`` the server's token count is used where it is there.
+    """
+    if not isinstance(record, dict):
+        raise ValueError("expected a JSON object, found another value")
+    start, close = number(record.get("start_time")), number(record.get("end_time"))
+    if start is None or close is None or not 0 <= close - start < _MAX_SECONDS:
+        raise ValueError("expected start_time and end_time in order, found other values")
+    info = object_of(record.get("info"))
+    # To 0.2 the counts and times stood in `info` itself.
+    reply = object_of(info.get("response_metrics")) or info
+    computed = object_of(record.get("computed_metrics"))
+    usage = object_of(reply.get("server_usage"))
+    times = _times(reply.get("output_token_times"), "output_token_times", start, close)
+    chunks = _times(reply.get("chunk_times"), "chunk_times", start, close)
+    usage_osl = _tokens(usage.get("completion_tokens", usage.get("output_tokens")), "server_usage")
+    osl = _tokens(reply.get("output_tokens", computed.get("output_tokens")), "output_tokens")
+    if server_counts and usage_osl is not None:
+        osl = usage_osl
+    status, kind = _outcome(record.get("error"), osl)
+    first: float | None
+    if times.size:
+        first, last, gap_ns = float(times[0]), float(times[-1]), _between(times)
+    elif chunks.size and osl != 0:
+        first, last, gap_ns = float(chunks[0]), None, None
+    else:
+        first, last, gap_ns = _of_computed(computed, start)
+    return Call(
+        start_s=start,
+        close_s=close,
+        first_s=first,
+        last_s=last,
+        gap_ns=gap_ns,
+        n_times=int(times.size),
+        status=status,
+        error_kind=kind,
+        isl=_isl(info, computed),
+        osl=osl if status == "ok" else None,
+        usage_osl=usage_osl if status == "ok" else None,
+        cached=whole(object_of(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        streamed=bool(times.size or chunks.size),
+    )
+
+
+def _outcome(error: Any, osl: int | None) -> tuple[str, str | None]:
+    if error is None:
+        return ("failed", "stream_error") if osl == 0 else ("ok", None)
+    told = object_of(error)
+    text = f"{told.get('error_type', '')} {told.get('error_msg', '')}"
+    http = _HTTP.search(text)
+    kind = error_kind(int(http[1]) if http else None, text)
+    return ("cancelled" if kind == "cancelled" else "failed"), kind
+
+
+def _times(value: Any, name: str, start: float, close: float) -> npt.NDArray[np.float64]:
+    if value is None or value == []:
+        return np.empty(0)
+    wrong = f"expected times between start_time and end_time in '{name}', found others"
+    if not isinstance(value, list):
+        raise ValueError(wrong)
+    try:
+        found = np.asarray(value)
+    except (ValueError, OverflowError):
+        raise ValueError(wrong) from None
+    if found.ndim != 1 or found.dtype.kind not in "iuf":
+        raise ValueError(wrong)
+    found = found.astype(np.float64)
+    # A last chunk may be stamped just after the reply's own end.
+    inside = np.isfinite(found).all() and start <= found.min() and found.max() <= close + 1.0
+    if not inside or (np.diff(found) < 0).any():
+        raise ValueError(wrong)
+    return found
+
+
+def _between(times: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
+    steps = np.diff(times)
+    steps = steps[steps > 0]
+    return np.rint(steps * 1e9).astype(np.int64) if steps.size else None
+
+
+def _of_computed(
+    computed: Mapping[str, Any], start: float
+) -> tuple[float | None, float | None, npt.NDArray[np.int64] | None]:
+    """First and last token and gaps from the client's own per-request values."""
+    ttft = number(computed.get("time_to_first_token"))
+    if ttft is None or not 0 < ttft < _MAX_SECONDS:
+        return None, None, None
+    values = computed.get("inter_token_latencies")
+    if not isinstance(values, list) or not values:
+        return start + ttft, None, None
+    try:
+        found = gaps(values, 1e9)
+    except ValueError as error:
+        raise ValueError(f"expected seconds in 'inter_token_latencies', found {error}") from None
+    found = found[found > 0]
+    return start + ttft, start + ttft + float(found.sum()) / 1e9, found if found.size else None
+
+
+def _isl(info: Mapping[str, Any], computed: Mapping[str, Any]) -> int | None:
+    asked = object_of(object_of(info.get("request_metrics")).get("text")).get("input_tokens")
+    for value in (asked, info.get("input_tokens"), computed.get("input_tokens")):
+        if value is not None:
+            return _tokens(value, "input_tokens")
+    return None
+
+
+def _tokens(value: Any, name: str) -> int | None:
+    if value is None:
+        return None
+    tokens = whole(value)
+    if tokens is None or tokens >= _MAX_TOKENS:
+        raise ValueError(f"expected a token count in '{name}', found another value")
+    return tokens

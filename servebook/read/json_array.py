@@ -1,0 +1,149 @@
+"""The elements of one JSON array, one after another, of a file that may be larger than memory.
+
+Own code: ijson and the like stop for good at the first damage and do not read NaN. Here a damaged
+element costs itself alone, because the next one is found by how its text begins.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from servebook.read.files import open_bytes
+
+__all__ = ["MAX_ELEMENT_CHARS", "elements"]
+
+#: No request takes more; a longer one is an array without its ends.
+MAX_ELEMENT_CHARS = 64 << 20
+_READ = 1 << 20
+#: How near to the end of what was read an error may lie and yet be owed to the rest.
+_EDGE = 16
+_SPACE = re.compile(r"[\s\ufeff]*")
+
+Element = tuple[int, Any, str | None]
+
+
+class _Text:
+    """The text of a stream, read as far as it is needed; what was used is let go."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.text = ""
+        self.line = 1
+        self.ended = False
+        self.damage = ""
+
+    def more(self) -> None:
+        """Read at least as much again, so that an element of any length takes linear time."""
+        try:
+            data = self._stream.read(max(_READ, len(self.text)))
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            data, self.damage = b"", "the gzip stream is cut short or damaged"
+        except OSError as error:
+            data, self.damage = b"", f"the file cannot be read further ({error.strerror})"
+        self.ended = not data
+        self.text += self._decode(data, final=self.ended)
+
+    def drop(self, upto: int) -> None:
+        self.line += self.text.count("\n", 0, upto)
+        self.text = self.text[upto:]
+
+    def next_character(self) -> str:
+        """The next character that is no space, now first in ``text``; empty at the end."""
+        while True:
+            found = _SPACE.match(self.text)
+            self.drop(found.end() if found else 0)
+            if self.text or self.ended:
+                return self.text[:1]
+            self.more()
+
+
+def elements(path: Path, opening: re.Pattern[str]) -> Iterator[Element]:
+    """(line, element, None) of each element, or (line, None, reason) for what is none.
+
+    ``opening`` matches how an element begins; after a damaged one the next match is tried. A file
+    without an array gives one reason; so does an array without an end, and text behind it. Raises
+    OSError where the file cannot be opened.
+    """
+    with open_bytes(path) as stream:
+        text = _Text(stream)
+        if text.next_character() != "[":
+            yield text.line, None, "no JSON array"
+            return
+        text.drop(1)
+        yield from _inside(text, opening)
+
+
+def _inside(text: _Text, opening: re.Pattern[str]) -> Iterator[Element]:
+    decoder = json.JSONDecoder()
+    expected = False  # a comma promised one more
+    while True:
+        first = text.next_character()
+        if first == "]" and not text.damage:
+            text.drop(1)
+            if text.next_character():
+                yield text.line, None, "text after the end of the array"
+            return
+        if not first:
+            where = text.damage or "the file is torn there"
+            yield text.line, None, f"an array without an end; {where}"
+            return
+        if first == "," and not expected:
+            text.drop(1)
+            expected = True
+            continue
+        expected = False
+        line = text.line
+        value, end, wrong = _one(text, decoder)
+        if wrong is None:
+            text.drop(end)
+            yield line, value, None
+            continue
+        end = _next(text, opening)
+        torn = text.ended and end == len(text.text)
+        where = text.damage or "the file is torn there"
+        yield line, None, wrong + (f"; {where}" if torn else "")
+        text.drop(end)
+        if torn:
+            return
+
+
+def _one(text: _Text, decoder: json.JSONDecoder) -> tuple[Any, int, str | None]:
+    while True:
+        try:
+            value, end = decoder.raw_decode(text.text)
+            if end < len(text.text) or text.ended:
+                return value, end, None
+        except json.JSONDecodeError as error:
+            cut = "Unterminated" in error.msg or error.pos >= len(text.text) - _EDGE
+            if not cut or text.ended:
+                return None, 0, "no valid JSON"
+        except RecursionError:
+            return None, 0, "JSON nested deeper than any client writes"
+        except ValueError:
+            return None, 0, "a number out of range"
+        if len(text.text) > MAX_ELEMENT_CHARS:
+            return None, 0, f"an element of more than {MAX_ELEMENT_CHARS >> 20} MiB"
+        text.more()
+
+
+def _next(text: _Text, opening: re.Pattern[str]) -> int:
+    """Where the next element begins behind a damaged one; the end of the text where none does."""
+    at = 1
+    while True:
+        found = opening.search(text.text, at)
+        if found:
+            return found.start()
+        if text.ended:
+            return len(text.text)
+        # An opening may lie across the edge of what was read.
+        text.drop(max(0, len(text.text) - 4096))
+        at = 0
+        text.more()
