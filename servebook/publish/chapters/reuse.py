@@ -9,15 +9,17 @@ import pandas as pd
 from servebook.measure.conditions import conditions
 from servebook.measure.metrics import METRICS
 from servebook.measure.pairs import pairs
-from servebook.publish import words
+from servebook.publish import theme, words
 from servebook.publish.chapters import common
-from servebook.publish.charts.differences import around_zero
+from servebook.publish.chapters.reuse_prefix import prefix_words
+from servebook.publish.charts.paired import paired
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
 __all__ = ["noise", "on_off", "on_off_statement", "plain"]
 
 _ID = "kv-reuse"
+_DRAWN = 3  # conditions in the chart
 _SHOWN = ("output_throughput_tok_s", "ttft_mean_ms", "tpot_mean_ms")
 _ON = ["configuration", "client", "workload", "isl_requested", "osl_requested", "concurrency"]
 
@@ -125,26 +127,9 @@ def on_off(campaign: Campaign) -> Figure:
     if found.empty:
         return Figure(id=_ID, title="KV reuse: not measured on and off", missing=_nothing(campaign))
     around = noise(campaign)
-    rows = [
-        {
-            "row": f"{common.label(campaign, r['configuration'])}, c{r['concurrency']:.0f}",
-            "deviation": r["change"],
-            "kind": METRICS[r["metric"]].label,
-            "tip": f"{METRICS[r['metric']].label}: {words.number(r['off'])} off, "
-            f"{words.number(r['on'])} on",
-            "front": True,
-        }
-        for r in found.to_dict("records")
-    ] + [
-        {
-            "row": r["what"],
-            "deviation": r["deviation"],
-            "kind": METRICS[r["metric"]].label,
-            "tip": f"{METRICS[r['metric']].label}: {words.listed(r['runs'])}",
-            "front": False,
-        }
-        for r in around.to_dict("records")
-    ]
+    rows = _pairs(campaign, found)
+    grey = around.merge(rows[["row", "metric"]].dropna(), on="metric")
+    shown = found.groupby(_ON, dropna=False).ngroups
     rate = found[found["metric"] == "output_throughput_tok_s"]
     title = "KV reuse changes throughput by " + words.listed(
         f"{words.deviation(r['change'])} ({common.label(campaign, r['configuration'])})"
@@ -154,8 +139,22 @@ def on_off(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(f"On against off, {_sides(found)} Grey: noise. {_noise_words(around)}"),
-        chart=around_zero(pd.DataFrame(rows), "relative change, on against off"),
+        subtitle=(
+            f"Hollow: off; filled: on. {words.capital(_sides(found))} Grey: what the same metric "
+            f"differs by with nothing changed. {_noise_words(around)}"
+        ),
+        chart=paired(
+            rows,
+            "relative change, on against off",
+            ratio=False,
+            around=grey.assign(
+                value=grey["deviation"],
+                tip=[
+                    f"{w}: {words.listed(r)}"
+                    for w, r in zip(grey["what"], grey["runs"], strict=True)
+                ],
+            ),
+        ),
         table=pd.DataFrame(
             {
                 "Configuration": common.labels(campaign, found["configuration"]),
@@ -174,13 +173,49 @@ def on_off(campaign: Campaign) -> Figure:
         source=common.records_of(campaign, len(runs)),
         runs=runs,
         notes=(
-            (
-                "The dumps hold no prompt text, so how much of the prompts is a shared "
-                "prefix is not "
-                "known here. Reuse can only help where prompts share one."
+            prefix_words(campaign, tuple({r for runs in found["runs"] for r in runs})),
+            *(
+                (f"Drawn: {_DRAWN} of {shown} conditions; the table has all.",)
+                if shown > _DRAWN
+                else ()
             ),
         ),
     )
+
+
+def _pairs(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
+    """Rows of ``paired``: all metrics of the conditions that change most."""
+    looks = theme.looks(campaign.manifest.configurations)
+    key = found[_ON].astype(str).agg("|".join, axis=1)
+    size = found["change"].abs().groupby(key, sort=True).max()
+    most = size.sort_values(ascending=False, kind="stable").head(_DRAWN).index
+    rows: list[dict[str, Any]] = []
+    said = None
+    for at, row in zip(key[key.isin(most)], found[key.isin(most)].to_dict("records"), strict=True):
+        look = looks[row["configuration"]]
+        metric = METRICS[row["metric"]]
+        values = f"{words.number(row['off'], 4)} → {words.number(row['on'], 4)} {metric.unit}"
+        lengths = words.lengths_short(row["isl_requested"], row["osl_requested"])
+        name = (
+            f"{common.label(campaign, row['configuration'])} · {lengths}, c{row['concurrency']:.0f}"
+        )
+        if at != said:
+            rows.append({"row": str(len(rows)), "label": name, "ink": look.text})
+            said = at
+        rows.append(
+            {
+                "row": str(len(rows)),
+                "metric": row["metric"],
+                "label": f"{metric.label}: {values}",
+                "value": row["change"],
+                "text": words.deviation(row["change"]),
+                "first_colour": look.colour,
+                "colour": look.colour,
+                "ink": look.text,
+                "tip": f"{values}, {row['n_off']} and {words.count(row['n_on'], 'run')}",
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _sides(found: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse import plain
 from servebook.publish.chapters.traffic import NO_COUNTERS, per_run
-from servebook.publish.charts.ratios import around_one
+from servebook.publish.charts.paired import paired
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
@@ -71,7 +71,8 @@ def same_traffic(campaign: Campaign) -> Figure:
         return Figure(id=_ID, title=_NONE, missing=why)
     one, two = found
     labels = [common.label(campaign, r["configuration"]) for r in found]
-    look = theme.looks(campaign.manifest.configurations)[two["configuration"]]
+    looks = theme.looks(campaign.manifest.configurations)
+    look = looks[two["configuration"]]
     lines = []
     bits = max([s for s in _SIZES if one["sum_bps"] >= s], default=1.0)
     size = max([s for s in _SIZES if one["bytes_per_token"] >= s], default=1.0)
@@ -89,9 +90,10 @@ def same_traffic(campaign: Campaign) -> Figure:
             {
                 "row": metric,
                 "label": f"{label}: {words.number(a)} → {words.number(b)} {unit}",
-                "ratio": ratio,
+                "value": ratio,
                 "text": words.factor(ratio, 3) if ratio >= 1 else f"1/{words.number(1 / ratio, 3)}",
-                "side": "left" if ratio < 1 else "right",
+                "first_colour": looks[one["configuration"]].colour,
+                "tip": f"{words.number(a)} and {words.number(b)} {unit}",
                 "colour": look.colour,
                 "ink": look.text,
                 "metric": label,
@@ -103,23 +105,23 @@ def same_traffic(campaign: Campaign) -> Figure:
     frame = pd.DataFrame(lines)
     compared = common.comparison(campaign, (one["configuration"], two["configuration"]))
     runs = tuple(sorted({*one["run_id"], *two["run_id"]}))
-    title = _title(frame.set_index("row")["ratio"], labels)
+    title = _title(frame.set_index("row")["value"], labels)
     return Figure(
         id=_ID,
         title=title,
         subtitle=(
             f"Prefill, {words.lengths(one['isl'], one['osl'])}, "
-            f"{common.in_flight(one['concurrency'])}, {one['client']}. {compared.words} "
-            "One run a side: no interval."
+            f"{common.in_flight(one['concurrency'])}, {one['client']}. Hollow: {labels[0]}; "
+            f"filled: {labels[1]}. {compared.words} {_sides(one, two)}"
         ),
-        chart=around_one(frame, f"{labels[1]} ÷ {labels[0]} (log)"),
+        chart=paired(frame, f"{labels[1]} ÷ {labels[0]} (log)", ratio=True),
         table=pd.DataFrame(
             {
                 "Quantity": frame["metric"],
                 "Unit": frame["unit"],
                 labels[0]: frame["a"],
                 labels[1]: frame["b"],
-                "Ratio": frame["ratio"],
+                "Ratio": frame["value"],
             }
         ),
         alt=f"{title}. " + " ".join(f"{r['label']} ({r['text']})." for r in lines),
@@ -134,18 +136,23 @@ def same_traffic(campaign: Campaign) -> Figure:
     )
 
 
+def _sides(one: dict[Any, Any], two: dict[Any, Any]) -> str:
+    least = min(len(one["run_id"]), len(two["run_id"]))
+    if least < 2:
+        return "One run on a side: no interval."
+    return f"Means over {least} runs a side or more."
+
+
 def _title(ratio: pd.Series, labels: list[str]) -> str:
     rate = ratio[_RATE]
     use = ratio.get("usual_util", ratio.get("sum_bps", float("nan")))
-    prefill = f"prefills {words.times(1 / rate)} as slowly"
+    prefill = f"prefills {words.percent(1 - rate)} slower than {labels[0]}"
     if abs(use - 1) < 0.1:
         text = f"Nearly the same traffic ({words.factor(use, 3)}), but {labels[1]} {prefill}"
     else:
         text = f"{labels[1]} carries {words.times(use)} the traffic and {prefill}"
     per = ratio.get("bytes_per_token", float("nan"))
-    return f"{text} as {labels[0]}" + (
-        f": {words.times(per)} the bytes per token" if per == per else ""
-    )
+    return text + (f": {words.times(per)} the bytes per token" if per == per else "")
 
 
 def headroom(campaign: Campaign) -> Statement:
@@ -172,7 +179,7 @@ def headroom(campaign: Campaign) -> Statement:
         if abs(use - 1) < 0.1:
             text += (
                 f"; with nearly the same use ({words.factor(use, 3)}) {b} prefills "
-                f"{words.times(one[_RATE] / two[_RATE])} as slowly as {a}"
+                f"{words.percent(1 - two[_RATE] / one[_RATE])} slower than {a}"
             )
     text += ": not the average bandwidth of the links holds these runs up; how long a step waits "
     text += "for its slowest exchange, use does not show"
