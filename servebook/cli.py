@@ -60,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", help="build the page of each campaign")
     build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
+    build.add_argument(
+        "--language", default="en", help="of the page's fixed text: a file in report/text/"
+    )
     build.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
     build.set_defaults(run=_build)
     return parser
@@ -117,7 +120,9 @@ def _reconstruct(args: argparse.Namespace) -> int:
 def _build(args: argparse.Namespace) -> int:
     from servebook.publish.build import build
 
-    return build(args.campaigns, output=args.output, verbose=args.verbose)
+    return build(
+        args.campaigns, output=args.output, verbose=args.verbose, language=args.language
+    )
 
 
 def _say(text: str, error: bool = False) -> None:

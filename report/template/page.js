@@ -2,11 +2,18 @@
 // Charts turn interactive when they come into view. Without this script the page is complete:
 // drawings, tables and text are all there.
 (function () {
-  const NARROW = 560;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const refuse = () => Promise.reject(new Error("this page loads nothing"));
   const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
   const live = new Map();
+
+  // What the page's other scripts share with this one: charts at work, what to do with a new one, and
+  // the texts of the page's language.
+  const words = JSON.parse(document.getElementById("words").textContent);
+  const say = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (all, name) => (name in values ? values[name] : all));
+  const count = (key, n) => say(`${key}.${n === 1 ? "one" : "many"}`, { n: n.toLocaleString("en") });
+  const page = { live: live, drawn: [], say: say, count: count };
+  window.servebook = page;
 
   // The page keeps rows as columns, and the look that charts share once.
   const look = JSON.parse(document.getElementById("look").textContent);
@@ -85,12 +92,13 @@
     const room = plot.clientWidth;
     const box = document.createElement("div");
     box.className = "live waiting";
+    box.setAttribute("aria-hidden", "true"); // the plot around it says in words what it shows
     plot.append(box);
     try {
       await vega();
       const natural = Number(plot.dataset.natural);
       let result;
-      if (natural <= room + 1 || room >= NARROW + 200) {
+      if (natural <= room + 1) {
         result = await window.vegaEmbed(box, spec, options());
       } else {
         const extra = (natural - span(spec)) / across(spec);
@@ -108,6 +116,7 @@
       if (live.has(plot)) live.get(plot).result.finalize();
       live.set(plot, { result: result, room: room });
       plot.dataset.state = "interactive";
+      for (const hook of page.drawn) hook(plot, result.view, spec);
     } catch (error) {
       box.remove();
       plot.dataset.state = "static";

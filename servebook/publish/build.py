@@ -29,6 +29,8 @@ from servebook.publish.files import write_chart, write_claims, write_tables
 from servebook.publish.forks import Zygote
 from servebook.publish.page import render
 from servebook.publish.release import publish, staging
+from servebook.publish.text import DEFAULT
+from servebook.publish.text import load as load_texts
 from servebook.publish.together import run_all
 from servebook.publish.workers import Workers
 
@@ -101,6 +103,7 @@ class _Site:
     base: Path
     workers: Workers
     report: Reporter
+    language: str = DEFAULT
 
 
 class _Drawings:
@@ -206,7 +209,8 @@ def _build_one(root: Path, output: Path, notebooks: Path, site: _Site, load: Loa
         drawings.fill(content)
         script = site.workers.bundle.result()
     with report.step(f"{root.name}: page"):
-        page = render(content, facts, script, site.base / "report" / "template")
+        template = site.base / "report" / "template"
+        page = render(content, facts, script, template, site.language)
         if found := problems(page, _secrets(root, notebooks)):
             raise BuildError(
                 f"the page of {root.name} is not fit to publish: {'; '.join(found[:5])}"
@@ -222,13 +226,14 @@ def build(
     notebooks: Path | None = None,
     load: Load | None = None,
     workers: Workers | None = None,
+    language: str = DEFAULT,
 ) -> int:
     """Build the page of each campaign; 0 when all are published.
 
     ``campaigns`` are folders with a ``campaign.yaml`` (none: all below ``data/``). Each becomes
     ``<output>/<name>.html`` with ``<output>/<name>/`` beside it. ``notebooks`` and ``load`` (in
     place of ``servebook.read.campaign.load``) are for tests, as are ``workers`` that serve many
-    builds.
+    builds. ``language`` names a file in ``report/text/``.
 
     Raises:
         ServebookError: the first failure, after the other campaigns were built.
@@ -238,8 +243,9 @@ def build(
     report = Reporter(verbose)
     failures: list[ServebookError] = []
     roots = _campaigns(campaigns, base)
+    load_texts(base / "report" / "text", language)  # a fault in it is told before the work
     with quiet(), contextlib.nullcontext(workers) if workers else Workers() as started:
-        site = _Site(base, started, report)
+        site = _Site(base, started, report, language)
         for root in roots:
             try:
                 page = _build_one(

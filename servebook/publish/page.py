@@ -26,7 +26,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from servebook.measure.metrics import METRICS
-from servebook.publish import words
+from servebook.publish import text, words
 from servebook.publish.about import About
 from servebook.publish.collect import Content
 from servebook.publish.csp import policy
@@ -34,7 +34,10 @@ from servebook.publish.display import KINDS
 from servebook.publish.pack import pack, shared_config
 from servebook.publish.tabular import ABSENT
 
-__all__ = ["MOST_ROWS", "OPEN_ROWS", "headline", "json_block", "markdown", "render"]
+__all__ = ["MOST_ROWS", "OPEN_ROWS", "exact", "headline", "json_block", "markdown", "render"]
+
+#: The page's own scripts, in the order in which they run.
+SCRIPTS = ("page.js", "linked.js", "tools.js")
 
 MOST_ROWS = 100
 OPEN_ROWS = 12  # a table without a chart is folded when it is longer, unless it asks to be open
@@ -103,6 +106,36 @@ def headline(value: float, unit: str) -> str:
     return "< 0.0001" if 0 < abs(value) < 1e-4 else words.number(value)
 
 
+def exact(value: float | None, shown: str) -> str:
+    """A number's full value where the text that is shown for it has lost digits, else nothing.
+
+    >>> exact(12345.6, "12,346"), exact(12346, "12,346"), exact(-0.5, "−0.5"), exact(None, "–")
+    ('12345.6', '', '', '')
+    """
+    if value is None:
+        return ""
+    try:
+        same = float(shown.replace(",", "").replace("−", "-")) == value
+    except ValueError:
+        same = False
+    return "" if same else repr(value)
+
+
+def _description(content: Content, about: About, texts: text.Catalogue) -> str:
+    """Title, provenance and verdict sentences: what a preview shows that reads no further."""
+    if about.reconstructed:
+        standing = texts("page.reconstructed")
+    else:
+        standing = texts("page.measured" if about.provenance == "measured" else "page.not_stated")
+    found = [str(verdict["sentence"]) for verdict in content.verdicts]
+    return texts(
+        "page.description",
+        title=about.title,
+        provenance=standing,
+        findings=" ".join(found) or texts("page.no_findings"),
+    )
+
+
 class _Exporter(TemplateExporter):
     file_extension = ".html"
     output_mimetype = "text/html"
@@ -116,9 +149,9 @@ class _Exporter(TemplateExporter):
             "prose": markdown,
             "code": code,
             "json_block": json_block,
+            "exact": exact,
             "headline": headline,
             "number": words.number,
-            "count": words.count,
             "unbroken": words.unbroken,
         }
         return environment
@@ -128,15 +161,18 @@ def _asset(template: Path, name: str) -> str:
     return (template / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def render(content: Content, about: About, bundle: str, template: Path) -> str:
+def render(
+    content: Content, about: About, bundle: str, template: Path, language: str = text.DEFAULT
+) -> str:
     """The whole page as one HTML text.
 
-    ``bundle`` is the Vega script; ``template`` the folder of the nbconvert template. Same
-    arguments, same text. The bundle is packed to half its size and stands there as data: the page's
+    ``bundle`` is the Vega script; ``template`` the folder of the nbconvert template, beside which
+    ``text/`` holds the fixed text of each ``language``. Same arguments, same text. The bundle is packed to half its size and stands there as data: the page's
     own script unpacks and runs it when the first chart comes into view, which the policy allows
     by the hash of the unpacked text.
     """
-    scripts = [_asset(template, "page.js")]
+    scripts = [_asset(template, name) for name in SCRIPTS]
+    texts = text.load(template.parent / "text", language)
     look = shared_config(figure.spec for figure in content.figures if figure.spec)
     figures = {
         figure.id: {
@@ -153,6 +189,7 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "chapters": [{"slug": c.slug, "title": c.title} for c in content.chapters],
         "bundle": base64.b64encode(gzip.compress(bundle.encode(), 9, mtime=0)).decode(),
         "csp": policy([bundle, *scripts]),
+        "description": _description(content, about, texts),
         "figures": figures,
         "kinds": KINDS,
         "labels": {name: metric.label for name, metric in METRICS.items()},
@@ -161,6 +198,7 @@ def render(content: Content, about: About, bundle: str, template: Path) -> str:
         "open_rows": OPEN_ROWS,
         "scripts": [Markup(script) for script in scripts],
         "style": Markup(_asset(template, "page.css")),
+        "text": texts,
         "verdicts": content.verdicts,
     }
     cells = [cell for one in content.chapters for cell in one.cells]

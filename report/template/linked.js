@@ -1,0 +1,91 @@
+"use strict";
+// Charts that answer one another: the point under the pointer is ringed in every chart that shows the
+// same configuration at the same concurrency; a chart of several runs gets a list to choose from.
+(function () {
+  const page = window.servebook;
+  const KEYS = ["series", "configuration", "colour"];
+
+  function same(one, other) {
+    if (one.concurrency === undefined || one.concurrency !== other.concurrency) return false;
+    const key = KEYS.find((name) => one[name] !== undefined && other[name] !== undefined);
+    return key !== undefined && one[key] === other[key];
+  }
+
+  function symbols(mark, found) {
+    for (const item of mark.items || []) {
+      if (mark.marktype === "symbol" && item.datum && item._svg) found.push(item);
+      if (item.items) for (const inner of item.items) symbols(inner, found);
+    }
+    return found;
+  }
+
+  let marked = [];
+  function clear() {
+    for (const node of marked) {
+      if (node.classList.contains("chip")) node.remove();
+      else node.classList.remove("linked");
+    }
+    marked = [];
+  }
+
+  function chip(plot, node, text) {
+    const box = document.createElement("span");
+    box.className = "chip";
+    box.textContent = text;
+    const at = node.getBoundingClientRect();
+    const frame = plot.getBoundingClientRect();
+    box.style.top = `${at.top - frame.top + at.height / 2}px`;
+    if (at.left - frame.left < frame.width / 2) box.style.left = `${at.right - frame.left + 6}px`;
+    else box.style.right = `${frame.right - at.left + 6}px`;
+    plot.append(box);
+    marked.push(box);
+  }
+
+  function mark(datum, item) {
+    clear();
+    for (const [plot, state] of page.live) {
+      for (const other of symbols(state.result.view.scenegraph().root, [])) {
+        if (!same(datum, other.datum)) continue;
+        other._svg.classList.add("linked");
+        marked.push(other._svg);
+        if (other !== item && other.datum.tip) chip(plot, other._svg, other.datum.tip);
+      }
+    }
+  }
+
+  function choose(plot, view, choices) {
+    const old = plot.parentNode.querySelector(".choice");
+    const box = document.createElement("label");
+    box.className = "choice";
+    const list = document.createElement("select");
+    for (const [value, name] of choices.values) {
+      const option = document.createElement("option");
+      option.value = value;
+      option.textContent = name;
+      list.append(option);
+    }
+    // A chart that is drawn anew for another width keeps its run.
+    if (old) list.value = old.querySelector("select").value;
+    const show = () => view.signal(choices.param, list.value).runAsync();
+    if (old && list.value !== choices.values[0][0]) show();
+    list.addEventListener("change", show);
+    box.append(page.say("run") + " ", list);
+    if (old) old.replaceWith(box);
+    else plot.before(box);
+  }
+
+  page.drawn.push((plot, view, spec) => {
+    if (spec.usermeta && spec.usermeta.choices) choose(plot, view, spec.usermeta.choices);
+    if (spec.usermeta && spec.usermeta.zoom && !plot.parentNode.querySelector(".zoom")) {
+      const hint = document.createElement("p");
+      hint.className = "zoom small";
+      hint.textContent = page.say("zoom");
+      plot.after(hint);
+    }
+    if (!symbols(view.scenegraph().root, []).some((item) => item.datum.concurrency !== undefined)) return;
+    view.addEventListener("pointerover", (event, item) => {
+      if (item && item.datum && item.datum.concurrency !== undefined) mark(item.datum, item);
+    });
+    view.addEventListener("pointerout", clear);
+  });
+})();
