@@ -14,6 +14,7 @@ from servebook.read import (
     prometheus_api,
     sglang,
     snmpwalk,
+    telegraf,
     vllm,
 )
 from servebook.read.source import Format
@@ -31,6 +32,7 @@ FORMATS: tuple[Format, ...] = (
     iproute.FORMAT,
     procnetdev.FORMAT,
     snmpwalk.FORMAT,
+    telegraf.FORMAT,
     grafana.FORMAT,
     csvmap.FORMAT,
 )

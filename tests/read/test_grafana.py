@@ -66,7 +66,8 @@ def test_raw_values_with_the_manifests_word(tmp_path: Path) -> None:
 
 
 def test_a_series_with_its_counters_name_is_a_counter(tmp_path: Path) -> None:
-    legend = 'node_network_receive_bytes_total{device=""eth0"", instance=""10.0.0.7:9100"", job=""node""}'
+    labels = 'device=""eth0"", instance=""10.0.0.7:9100"", job=""node""'
+    legend = f"node_network_receive_bytes_total{{{labels}}}"
     text = f'"Time";"{legend}"\n{T0}000;18446744073709551615\n{T0 + 1}000;7\n'
     tables = read(write(tmp_path, text))
     [one, two] = tables.samples.to_pylist()

@@ -1,0 +1,212 @@
+"""Telegraf's metrics in InfluxDB line protocol, or as JSON: a line or object per metric.
+
+Written by: Telegraf's file output (``data_format = "influx"`` or ``"json"``) and ``telegraf
+--test`` (``> `` before each line), with the inputs net, ethtool, snmp, infiniband, gnmi and
+prometheus; other writers of line protocol with the same names.
+Specified in: InfluxDB's documentation, "Line protocol"; Telegraf's README of each input.
+Cannot tell: the precision of times (read by their magnitude: s, ms, us or ns; Telegraf rounds them
+to its interval, which shows as trailing zeros that all lines share); link speeds, except by snmp
+(ifHighSpeed). ``net`` misses RDMA traffic; ``infiniband`` counts words of 4 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from line_protocol_parser import LineFormatError, parse_line
+
+from servebook.errors import DumpError
+from servebook.read.counter_names import TOO_NARROW
+from servebook.read.counter_rows import Rows, number, whole
+from servebook.read.counter_stamps import ends_whole, epoch_ns
+from servebook.read.files import lines, loads
+from servebook.read.source import File, Format, Source
+from servebook.read.telegraf_names import DEVICE_TAGS, readings
+from servebook.tables import Tables
+
+__all__ = ["FORMAT", "find", "read"]
+
+_NAME = "telegraf"
+_LINE = re.compile(rb"(?m)^(> )?[A-Za-z_][\w.:/-]*(,[^\s=,]+=(\\.|[^\s,\\])+)* [^\s=,]+=[^\s]")
+_KNOWN = re.compile(
+    rb"(?m)^(> )?(net|ethtool|infiniband),|[ ,/:](if(HC)?(In|Out)Octets|(in|out)[-_]octets)=\d"
+    rb"|[ ,]node_(network|infiniband|ethtool)_\w+=\d"
+)
+_JSON = re.compile(rb'\s*\{\s*"(fields|metrics|name|tags|timestamp)"\s*:')
+_JSON_KNOWN = re.compile(
+    rb'"name"\s*:\s*"(net|ethtool|infiniband)"|"if(HC)?(In|Out)Octets"|(in|out)[-_]octets"'
+    rb'|"node_(network|infiniband|ethtool)_'
+)
+_DEVICE = "host"
+_WORD = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _Metric:
+    line: int
+    name: str
+    tags: Mapping[str, str]
+    fields: Mapping[str, Any]
+    time: str
+
+
+def find(files: Sequence[File]) -> list[Source]:
+    """Files of line protocol or Telegraf's JSON with counters of interfaces; one source each."""
+    return [
+        Source(_NAME, file.root, file.path, (file.path,))
+        for file in files
+        if (_LINE.search(file.head[:16384]) and _KNOWN.search(file.head))
+        or (
+            _JSON.match(file.head)
+            and _JSON_KNOWN.search(file.head)
+            and all(key in file.head for key in (b'"fields"', b'"tags"', b'"timestamp"'))
+        )
+    ]
+
+
+def read(source: Source) -> Tables:
+    """Samples of all metrics of one file.
+
+    Raises DumpError where no metric has a time and a counter of an interface; lines that cannot
+    be read are set aside.
+    """
+    rows = Rows(source)
+    metrics = list(_timed(rows, _metrics(rows)))
+    zeros = _shared_zeros(ns for _, ns, _ in metrics)
+    for metric, ns, step in metrics:
+        # gNMI's stamps are the device's own; else it is when Telegraf asked.
+        kind = "device" if "source" in metric.tags and "path" in metric.tags else "collector"
+        _add(rows, metric, ns, rows.stamp(kind, max(step, zeros)))
+    if not len(rows):
+        raise DumpError(
+            rows.where(),
+            "metrics with a time and counters of interfaces (net, ethtool, snmp, infiniband, gnmi)",
+            rows.unusable("none"),
+            'write them by [[outputs.file]] with data_format = "influx", times included',
+        )
+    return rows.tables()
+
+
+FORMAT = Format(_NAME, "counters", find, read)
+
+
+def _metrics(rows: Rows) -> Iterator[_Metric]:
+    digits, held = 0, None
+    for line, raw in lines(rows.source.main):
+        text = raw.decode("utf-8", "replace").removeprefix("> ").strip()
+        if not text or text.startswith("#"):
+            continue
+        if held is not None:
+            yield held
+            digits, held = len(held.time), None
+        if text.startswith("{"):
+            yield from _objects(rows, text, line)
+        else:
+            held = _protocol(rows, text, line)
+    if held is None:
+        return
+    if not ends_whole(rows.source.main) and digits and len(held.time) != digits:
+        reason = "the file ends inside this line; the time may lack digits"
+        rows.aside("line", reason, held.line)
+        return
+    yield held
+
+
+def _protocol(rows: Rows, text: str, line: int) -> _Metric | None:
+    try:
+        found = parse_line(text)
+    except LineFormatError:
+        rows.aside("line", "no line of line protocol (name,tags fields time)", line)
+        return None
+    time = found["time"]
+    if time is None:
+        rows.aside("line", "no time", line)
+        return None
+    return _Metric(line, found["measurement"], found["tags"], found["fields"], str(time))
+
+
+def _objects(rows: Rows, text: str, line: int) -> Iterator[_Metric]:
+    try:
+        document = loads(text)
+    except ValueError as error:
+        rows.aside("line", str(error), line)
+        return
+    batch = document.get("metrics") if isinstance(document.get("metrics"), list) else [document]
+    for entry in batch:
+        metric = entry if isinstance(entry, dict) else {}
+        fields, tags = metric.get("fields"), metric.get("tags")
+        if not isinstance(fields, dict) or not isinstance(tags, dict):
+            rows.aside("metric", "no `fields` and `tags`", line)
+            continue
+        time = metric.get("timestamp")
+        if isinstance(time, bool) or not isinstance(time, int | float):
+            rows.aside("metric", "no time", line)
+            continue
+        shown = f"{time:.6f}" if isinstance(time, float) else str(time)
+        texts = {str(key): str(value) for key, value in tags.items()}
+        yield _Metric(line, str(metric.get("name")), texts, fields, shown)
+
+
+def _timed(rows: Rows, metrics: Iterable[_Metric]) -> Iterator[tuple[_Metric, int, int]]:
+    for metric in metrics:
+        try:
+            ns, step = epoch_ns(metric.time)
+        except ValueError as error:
+            rows.aside("metric", str(error), metric.line)
+        else:
+            yield metric, ns, step
+
+
+def _shared_zeros(times: Iterable[int]) -> int:
+    """The largest power of ten, up to a second, that divides all times."""
+    step = 10**9
+    for ns in times:
+        while ns % step:
+            step //= 10
+    return step
+
+
+def _add(rows: Rows, metric: _Metric, ns: int, stamp: int) -> None:
+    device = next((metric.tags[key] for key in DEVICE_TAGS if metric.tags.get(key)), None)
+    device = rows.alias(device) if device else _DEVICE
+    shown = metric.name if _WORD.fullmatch(metric.name) else "a metric"
+    used = False
+    for meaning, interface, value, field in readings(metric.name, metric.tags, metric.fields):
+        used = True
+        if not meaning.metric:
+            rows.aside_once(field, TOO_NARROW[field], metric.line)
+            continue
+        if interface is None:
+            rows.aside_once(shown, "no tag names an interface", metric.line)
+            continue
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                raise ValueError("the value is not a number")
+            text = str(value)
+            if meaning.kind == "counter":
+                amount: int | float = whole(text) * int(meaning.factor)
+                if amount >= 1 << 64:
+                    raise ValueError("the value is above 64 bits")
+            else:
+                amount = number(text) * meaning.factor
+                if amount <= 0:
+                    raise ValueError("the device does not know it")
+        except ValueError as error:
+            rows.aside_once(shown, str(error), metric.line)
+            continue
+        series = rows.series(
+            device,
+            interface,
+            meaning.metric,
+            meaning.direction,
+            scope=meaning.scope,
+            index=meaning.index,
+            kind=meaning.kind,
+            bits=meaning.bits,
+        )
+        rows.add(series, ns, amount, stamp, metric.line)
+    if not used:
+        rows.aside_once(shown, "no counter of an interface", metric.line)
