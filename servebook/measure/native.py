@@ -6,8 +6,9 @@ by), never from whether the two numbers happen to agree. Where the definitions d
 client's definition is recomputed from our records too, as far as the records allow, so that the
 difference is explained and not only excused.
 
-Readers put the client's values into ``runs.native`` under our metric names and units, and beside
-them ``_definition``: what the client does, as a code per metric or family. The codes that several
+Readers put the client's values into ``runs.native`` under our metric names and units (a second
+figure that the client has of one metric as "tpot_mean_ms@its_name"), and beside them
+``_definition``: what the client does, as a code per metric or family. The codes that several
 clients share are the keys of ``CODES``; those of one client alone stand beside its reader, in
 ``Format.definitions`` (``servebook.read.definition``).
 """
@@ -53,6 +54,7 @@ CODES: Mapping[str, str] = {
 _COLUMNS = [
     "run_id",
     "metric",
+    "variant",
     "ours",
     "native",
     "deviation",
@@ -79,8 +81,9 @@ class _Facts:
     records: Callable[[], Records]
 
     def code(self, name: str) -> str:
-        """By which code the client defines a metric."""
-        return self.codes.get(name) or self.codes.get(family(name)) or "same"
+        """By which code the client defines a metric, or a second figure ("tpot_mean_ms@its")."""
+        _, at, variant = name.partition("@")
+        return self.codes.get(name) or self.codes.get(at + variant or family(name)) or "same"
 
     @property
     def window_s(self) -> float | None:
@@ -111,7 +114,8 @@ def _by_client(tables: Tables) -> pd.DataFrame:
 def compare(tables: Tables, metrics: pd.DataFrame) -> pd.DataFrame:
     """One row per run and metric that the client's summary holds, in the order of both.
 
-    ``metrics`` is ``run_metrics(tables)``. Columns: run_id, metric, ours, native, deviation
+    ``metrics`` is ``run_metrics(tables)``. Columns: run_id, metric, variant (what
+    the client calls a second figure that it has of the metric, else ""), ours, native, deviation
     (ours / native - 1), same_definition (bool), reason (words where not the same, else ""),
     theirs_recomputed (the client's definition applied to our records; NaN where the definition is
     ours or the records do not allow it), theirs_deviation.
@@ -122,9 +126,10 @@ def compare(tables: Tables, metrics: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for run_id, fact in facts.items():
         for name, value in fact.native.items():
-            if name not in METRICS or name not in metrics.columns or value is None:
+            metric, _, variant = name.partition("@")
+            if metric not in METRICS or metric not in metrics.columns or value is None:
                 continue
-            mine = float(ours[run_id][name])
+            mine = float(ours[run_id][metric])
             reason = _reason(name, mine, float(value), fact)
             again = np.nan
             if reason and fact.level != "summary":
@@ -132,7 +137,8 @@ def compare(tables: Tables, metrics: pd.DataFrame) -> pd.DataFrame:
             rows.append(
                 {
                     "run_id": run_id,
-                    "metric": name,
+                    "metric": metric,
+                    "variant": variant,
                     "ours": mine,
                     "native": float(value),
                     "deviation": _deviation(mine, float(value)),
@@ -231,7 +237,7 @@ def _reason(name: str, ours: float, theirs: float, fact: _Facts) -> str:
     own = fact.definitions.get(fact.code(name))
     if own is not None:
         records = fact.records()
-        if own.differs(name, records):
+        if own.differs(name.partition("@")[0], records):
             return own.words
     if np.isnan(ours):
         if theirs == 0:
@@ -279,7 +285,7 @@ def _reasons(name: str, fact: _Facts) -> Iterator[str]:
 def _recomputed(name: str, theirs: Mapping[Any, Any], fact: _Facts) -> float:
     code = fact.code(name)
     if code in fact.definitions:
-        return fact.definitions[code].recompute(name, fact.records())
+        return fact.definitions[code].recompute(name.partition("@")[0], fact.records())
     if name == "n_failed":
         return float(fact.failed + fact.cancelled)
     if family(name) == "duration" and code == "stopwatch_with_failures":

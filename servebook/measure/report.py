@@ -51,7 +51,9 @@ def measure_tables(tables: Tables) -> dict[str, Any]:
     definition applied to our records, where they allow it). What is undefined or unknown is null.
     """
     metrics = run_metrics(tables)
-    compared = {str(run): rows for run, rows in compare(tables, metrics).groupby("run_id")}
+    found = compare(tables, metrics)
+    found["metric"] += ("@" + found["variant"]).where(found["variant"] != "", "")
+    compared = {str(run): rows for run, rows in found.groupby("run_id")}
     own = dict(
         zip(tables.runs["run_id"].to_pylist(), tables.runs["native"].to_pylist(), strict=True)
     )
@@ -116,8 +118,11 @@ def _run(run: dict[str, Any]) -> str:
     table = [("", "ours", client, "deviation")]
     notes: dict[str, str] = {}
     agreement: dict[str, list[float]] = {}  # of the client's definition, recomputed
-    for name in _SHOWN:
-        mine, own = ours[name], theirs.get(name)
+    second = {key.partition("@")[0]: key for key in theirs if "@" in key}
+    shown = [n for name in _SHOWN for n in (name, second.get(name)) if n]
+    for name in shown:
+        metric, _, variant = name.partition("@")
+        mine, own = ours[metric], theirs.get(name)
         if mine is None and own is None:
             continue
         mark = ""
@@ -129,8 +134,9 @@ def _run(run: dict[str, Any]) -> str:
             again = run["theirs_recomputed"].get(name)
             if again is not None and own:
                 agreement.setdefault(text, []).append(again / own - 1)
-        unit = METRICS[name].unit
-        table.append((f"{METRICS[name].label} ({unit})", _figure(mine), _figure(own), mark))
+        label = f"{METRICS[metric].label} ({METRICS[metric].unit})"
+        label = f"  its {variant}" if variant else label
+        table.append((label, _figure(mine), _figure(own), mark))
     widths = [max(len(row[i]) for row in table) for i in range(4)]
     lines += [
         "  "

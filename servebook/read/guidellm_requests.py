@@ -1,0 +1,150 @@
+"""The requests of a guidellm benchmark: three lists by how they ended.
+
+All times are epoch seconds as floats, which step by some 240 ns; differences are taken before they
+become ns. The end of a request is its last token: the end that guidellm means is that of the
+response, after the usage that follows the last token, and is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from servebook.read.errorkind import error_kind
+from servebook.read.records import Requests
+from servebook.read.values import number, object_of, whole
+
+__all__ = ["GROUPS", "add_requests", "entries"]
+
+GROUPS = ("successful", "errored", "incomplete")
+_STATUS = {"successful": "ok", "errored": "failed", "incomplete": "cancelled"}
+_EPOCH_S = (1e9, 1e10)  # 2001 to 2286
+_LONGEST_S = 1e8
+_MAX_TOKENS = 10**9
+#: Our name: the names in 0.4 and later, then those of 0.3.
+_TIMES = {
+    "scheduled": ("targeted_start", "targeted_start_time"),
+    "start": ("request_start", "start_time"),
+    "first": ("first_token_iteration", "first_iteration", "first_token_time"),
+    "last": ("last_token_iteration", "last_iteration", "last_token_time"),
+    "end": ("request_end", "end_time"),
+}
+
+
+def entries(benchmark: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
+    """(group, position in it, entry) of every request that the benchmark lists."""
+    requests = object_of(benchmark.get("requests"))
+    for group in GROUPS:
+        found = requests.get(group)
+        if isinstance(found, list):
+            for index, entry in enumerate(found):
+                yield group, index, entry
+
+
+def add_requests(
+    benchmark: Mapping[str, Any],
+    out: Requests,
+    aside: list[tuple[int | None, str, str]],
+    where: str,
+    *,
+    timed: bool,
+    asked: int | None,
+    window: tuple[int, int] | None,
+) -> list[int]:
+    """Adds one request per entry; returns, per profiling request, the ns from its end to that of
+    the response.
+
+    ``timed``: target times are taken. ``asked`` is the output length that each request was told
+    to reach. Requests outside ``window`` (epoch ns) are warm-up.
+    """
+    tails: list[int] = []
+    for group, index, entry in entries(benchmark):
+        try:
+            row, tail = _row(group, entry, timed)
+        except ValueError as bad:
+            aside.append((None, f"{where}{group} request {index}", str(bad)))
+            continue
+        row |= {"request_id": f"{group}-{index}", "phase": "profiling"}
+        if window and row["start_ns"] is not None:
+            last = (row["end_ns"] or row["start_ns"]) + tail
+            if last < window[0] or row["start_ns"] > window[1]:
+                row["phase"] = "warmup"
+        if asked and row["status"] == "ok" and (row["osl"] or asked) < asked:
+            row["flags"] = ["short_output"]
+        out.add(**row)
+        if row["phase"] == "profiling":
+            tails.append(tail)
+    return tails
+
+
+def _row(group: str, entry: Any, timed: bool) -> tuple[dict[str, Any], int]:
+    if not isinstance(entry, dict):
+        raise ValueError("expected an object, found another value")
+    info = object_of(entry.get("info"))
+    times = _times(entry, object_of(info.get("timings")) or object_of(entry.get("scheduler_info")))
+    start, end = times["start"], times["end"]
+    osl = _tokens(entry, "output_tokens", "output_metrics")
+    status, kind = _STATUS[group], None
+    if status == "ok" and start is None:
+        raise ValueError("expected the time of its start, found none")
+    if status == "ok" and not osl:
+        status, kind = "failed", "stream_error"
+    elif status == "failed":
+        text = info.get("error") or entry.get("error") or ""
+        kind = error_kind(None, text if isinstance(text, str) else "")
+    elif status == "cancelled":
+        kind = "cancelled"
+    last = times["last"] if times["last"] is not None else end
+    zero = None if start is None else round(start * 1e9)
+    row: dict[str, Any] = {
+        "status": status,
+        "error_kind": kind,
+        "start_ns": zero,
+        "scheduled_ns": _after(zero, start, times["scheduled"]) if timed else None,
+        "first_token_ns": _after(zero, start, times["first"]),
+        "end_ns": _after(zero, start, last),
+        "isl": _tokens(entry, "prompt_tokens", "input_metrics"),
+        # A request that was cut off carries the length asked for, or what came until then.
+        "osl": osl if status == "ok" else None,
+        "cached_tokens": whole(object_of(entry.get("input_metrics")).get("cached_tokens")),
+        "flags": [],
+    }
+    tail = 0 if end is None or last is None else max(0, round((end - last) * 1e9))
+    return row, tail
+
+
+def _times(entry: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, float | None]:
+    times: dict[str, float | None] = {}
+    for name, keys in _TIMES.items():
+        value = next(
+            (v for place in (inside, entry) for k in keys if (v := place.get(k)) is not None), None
+        )
+        seconds = number(value)
+        if value is not None and (seconds is None or not _EPOCH_S[0] <= seconds < _EPOCH_S[1]):
+            raise ValueError(f"expected epoch seconds for its {name} time, found another value")
+        times[name] = seconds
+    known = [times[name] for name in ("start", "first", "last", "end")]
+    order = [t for t in known if t is not None]
+    if order != sorted(order):
+        raise ValueError("expected start, first token, last token and end in this order")
+    if order and order[-1] - order[0] > _LONGEST_S:
+        raise ValueError("expected a request of less than three years")
+    return times
+
+
+def _after(zero: int | None, start: float | None, time: float | None) -> int | None:
+    if zero is None or start is None or time is None:
+        return None
+    return zero + round((time - start) * 1e9)
+
+
+def _tokens(entry: Mapping[str, Any], name: str, metrics: str) -> int | None:
+    value = entry.get(name)
+    if value is None:
+        value = object_of(entry.get(metrics)).get("total_tokens")
+    if value is None:
+        return None
+    tokens = whole(value)
+    if tokens is None or tokens >= _MAX_TOKENS:
+        raise ValueError(f"expected a token count in '{name}', found another value")
+    return tokens
