@@ -167,9 +167,9 @@ def render(
     """The whole page as one HTML text.
 
     ``bundle`` is the Vega script; ``template`` the folder of the nbconvert template, beside which
-    ``text/`` holds the fixed text of each ``language``. Same arguments, same text. The bundle is packed to half its size and stands there as data: the page's
-    own script unpacks and runs it when the first chart comes into view, which the policy allows
-    by the hash of the unpacked text.
+    ``text/`` holds the fixed text of each ``language``. Same arguments, same text. The bundle is
+    packed to half its size and stands there as data: the page's own script unpacks and runs it
+    when the first chart comes into view, which the policy allows by the hash of the unpacked text.
     """
     scripts = [_asset(template, name) for name in SCRIPTS]
     texts = text.load(template.parent / "text", language)

@@ -35,8 +35,8 @@ __all__ = [
     "looks",
 ]
 
-WIDTH = 640  # px of the whole chart, labels and axes included
-HEIGHT = 340
+WIDTH = 790  # px of the whole chart, labels and axes included
+HEIGHT = 370
 
 # Liberation Sans is what vl-convert bundles for SVG and PNG; Arial has the same widths.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"

@@ -17,8 +17,10 @@ from servebook.measure import settings as _settings
 from servebook.publish import theme, words
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
+from servebook.read.manifest_schema import Configuration
 
 __all__ = [
+    "ONE_CONFIGURATION",
     "absent",
     "absent_statement",
     "bottom",
@@ -41,6 +43,8 @@ __all__ = [
     "table",
     "top",
 ]
+
+ONE_CONFIGURATION = "ONE CONFIGURATION"
 
 T = TypeVar("T")
 
@@ -149,12 +153,35 @@ def comparison(campaign: Campaign, pair: tuple[str, str]) -> _settings.Compariso
     return _gate.gate(first, second, table[table["run_id"].isin(used)]).comparison
 
 
-def marks(campaign: Campaign, pair: tuple[str, str] | None = None) -> tuple[str, ...]:
-    """The marks of a statement: reconstructed, and how comparable its two sides are."""
+def marks(
+    campaign: Campaign, pair: tuple[str, str] | None = None, *, runs: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The marks of a statement: reconstructed, and how comparable its sides are.
+
+    Its sides are a ``pair`` of configurations, or those of the ``runs`` that it rests on: then all
+    settings count in which any two of them differ, and one alone is ONE CONFIGURATION.
+    """
     out = [] if campaign.manifest.provenance == "measured" else [campaign.manifest.provenance]
     if pair is not None:
         out.append(comparison(campaign, pair).mark)
+    elif sides := _sides(campaign, set(runs)):
+        out.append(_together(sides).mark if len(sides) > 1 else ONE_CONFIGURATION)
     return tuple(out)
+
+
+def _sides(campaign: Campaign, runs: set[str]) -> list[Configuration]:
+    table = metrics(campaign)
+    names = set(table.loc[table["run_id"].isin(runs), "configuration"].dropna())
+    return [c for c in campaign.manifest.configurations if c.name in names]
+
+
+def _together(sides: list[Configuration]) -> _settings.Comparison:
+    pairs = [_settings.compare(a, b) for i, a in enumerate(sides) for b in sides[i + 1 :]]
+
+    def union(part: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for pair in pairs for name in getattr(pair, part)))
+
+    return _settings.Comparison(union("differ"), union("one_sided"), union("unstated"))
 
 
 def interval(n_runs: Iterable[int]) -> str:

@@ -317,6 +317,7 @@ def grid_statement(campaign: Campaign) -> Statement:
         id=name,
         sentence=f"{sentence}. {mark_words(made)}",
         metric="interaction" if ratio is not None else metric,
+        caption="between the ratios of the columns" if ratio is not None else "",
         value=ratio if ratio is not None else float(along["factor"].iloc[0]),
         unit="ratio",
         n=int(made.rows["n_ok"].sum()),

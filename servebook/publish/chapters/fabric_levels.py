@@ -184,7 +184,7 @@ def peak(campaign: Campaign) -> Statement:
         ),
         verdict=True,
         rank=60,
-        marks=marks(campaign),
+        marks=marks(campaign, runs=(str(top["run_id"]),)),
     )
 
 

@@ -212,7 +212,7 @@ def limit_statement(campaign: Campaign) -> Statement:
         would_change="more slots, where the memory has room for their KV cache",
         verdict=True,
         rank=26,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=common.runs_of(line)),
     )
 
 
@@ -275,7 +275,7 @@ def cap(campaign: Campaign) -> Statement:
         would_change="runs between the measured concurrencies, other prompt lengths, or repeats",
         verdict=not single and growth > 1.5,
         rank=21,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=common.runs_of(line)),
     )
 
 
@@ -317,5 +317,5 @@ def reversal(campaign: Campaign) -> Statement:
         ),
         verdict=True,
         rank=28,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=common.runs_of(line)),
     )

@@ -190,7 +190,7 @@ def tail_statement(campaign: Campaign) -> Statement:
         would_change="repeats of this condition whose p99 differs, or a smaller prefill per step",
         verdict=True,
         rank=40,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=tuple(worst["runs"])),
     )
 
 

@@ -360,5 +360,5 @@ def hidden(campaign: Campaign) -> Statement:
         would_change="another decode-only baseline, or more runs near the 1 % line",
         verdict=bool(len(worst)),
         rank=45,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=tuple(row["runs"])),
     )

@@ -203,5 +203,5 @@ def headroom(campaign: Campaign) -> Statement:
         # A nominal speed says nothing of a real link; a link half full has no such headroom.
         verdict=not known["noted"].any() and top["peak_util"] < 0.5,
         rank=27,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=tuple(known["run_id"])),
     )

@@ -220,7 +220,7 @@ def stop_statement(campaign: Campaign) -> Statement:
         would_change="chunked prefill or a smaller prefill budget, at the price of TTFT",
         verdict=stops and row["share_of_decode"] > 0.05,
         rank=29,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=tuple(sorted({*row["runs"], *row["decode_runs"]}))),
     )
 
 
@@ -358,5 +358,5 @@ def tail_range(campaign: Campaign) -> Statement:
         # Of two configurations the chapter on mixed load speaks.
         verdict=high["ratio"] > _LONG_TAIL and (one or part["configuration"].nunique() > 2),
         rank=25,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=common.runs_of(part)),
     )

@@ -289,7 +289,7 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
         ),
         verdict=True,
         rank=rank,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=common.runs_of(line)),
     )
 
 

@@ -175,7 +175,7 @@ def relative_cost_statement(campaign: Campaign) -> Statement:
         would_change="the same with the floor net of idle, or runs at other batch sizes",
         verdict=True,
         rank=52,
-        marks=common.marks(campaign),
+        marks=common.marks(campaign, runs=tuple(sorted(line["run_id"]))),
     )
 
 

@@ -279,5 +279,5 @@ def verdict(campaign: Campaign) -> Statement:
         verdict=True,
         # A reconstruction agrees with itself: there it says little.
         rank=35 if campaign.manifest.provenance == "measured" else 60,
-        marks=common.marks(campaign),
+        marks=(*common.marks(campaign), "NO COMPARISON"),
     )
