@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,18 @@ def draft(directory: Path, force: bool = False) -> str:
 def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, Group]:
     """Runs by pattern: paths that differ in their concurrency alone share one."""
     groups: dict[str, Group] = {}
-    for row in sorted(rows, key=lambda row: str(row["run_id"])):
-        pattern = _pattern(re.sub(r"#[0-9]+$", "", row["run_id"]), row["concurrency"])
+    runs = sorted(rows, key=lambda row: str(row["run_id"]))
+    files = Counter(_file(row) for row in runs)
+    for row in runs:
+        path = _file(row)
+        # Runs of one file share a name, which can state the concurrency of none of them.
+        pattern = _pattern(path, row["concurrency"]) if files[path] == 1 else literal(path)
         groups.setdefault(pattern, Group()).runs.append(row)
     return dict(sorted(groups.items()))
+
+
+def _file(row: Mapping[str, Any]) -> str:
+    return re.sub(r"#[0-9]+$", "", str(row["run_id"]))
 
 
 def _pattern(path: str, concurrency: int | None) -> str:

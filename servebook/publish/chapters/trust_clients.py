@@ -12,7 +12,7 @@ from servebook.publish.charts.deviations import around_zero
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
 
-__all__ = ["AGREEMENT", "clients", "compared", "own_against_native"]
+__all__ = ["AGREEMENT", "clients", "compared", "kinds_of", "own_against_native"]
 
 #: Ours and a client's own figure of one definition must agree to this.
 AGREEMENT = 0.001
@@ -118,14 +118,14 @@ def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:
     client = common.metrics(campaign).set_index("run_id")["client"]
     rows = []
     grouped = shown.assign(client=shown["run_id"].map(client)).groupby(
-        ["client", "metric"], sort=False
+        ["client", "metric", "variant"], sort=False
     )
-    for (who, metric), part in grouped:
+    for (who, metric, own), part in grouped:
         same, other = part[part["same_definition"]], part[~part["same_definition"]]
         rows.append(
             {
                 "client": who,
-                "metric": METRICS[str(metric)].label,
+                "metric": METRICS[str(metric)].label + (f" (its {own})" if own else ""),
                 "unit": METRICS[str(metric)].unit,
                 "same definition (runs)": len(same),
                 "largest deviation (%)": _largest(same["deviation"]),
@@ -145,7 +145,12 @@ def _why(reasons: pd.Series[str]) -> str:
     """One kind of reason, of which the numbers may differ from run to run."""
     kinds = sorted(set(reasons))
     more = f" (and {len(kinds) - 1} alike)" if len(kinds) > 1 else ""
-    return f"By definition: {kinds[0]}{more}. ({words.count(len(reasons), 'figure')})"
+    return f"Differs by definition: {kinds[0]}{more}. ({words.count(len(reasons), 'figure')})"
+
+
+def kinds_of(reasons: pd.Series[str]) -> pd.Series[str]:
+    """Reasons without their numbers, which differ from run to run."""
+    return reasons.str.replace(r"\d[\d.,]*", "#", regex=True)
 
 
 @common.memo
@@ -179,7 +184,10 @@ def own_against_native(campaign: Campaign) -> Figure:
     ]
     dots = pd.DataFrame(
         {
-            "row": [_family(m) for m in shown["metric"]],
+            "row": [
+                _family(m) + (f" ({own})" if own else "")
+                for m, own in zip(shown["metric"], shown["variant"], strict=True)
+            ],
             "deviation": shown["deviation"],
             "verdict": verdicts,
             "tip": [
@@ -219,8 +227,9 @@ def own_against_native(campaign: Campaign) -> Figure:
                 f"{words.percent(AGREEMENT)}"
             )
         notes.append(text + ".")
-        kinds = other["reason"].str.replace(r"\d[\d.,]*", "#", regex=True)
-        alike = sorted(other.groupby(kinds, sort=True), key=lambda item: -len(item[1]))
+        alike = sorted(
+            other.groupby(kinds_of(other["reason"]), sort=True), key=lambda item: -len(item[1])
+        )
         notes += [_why(part["reason"]) for _, part in alike[:6]]
     return Figure(
         id="trust-native",
