@@ -86,8 +86,15 @@ def read(source: Source) -> Tables:
     else:
         option = None
     stamp = rows.stamp("grid", None)
+    seen: set[tuple[str | None, ...]] = set()
     for text, legend in legends.items():
         one = series[text]
+        identity = (legend.device, legend.interface, legend.metric, legend.direction, legend.scope)
+        if identity in seen:
+            told = "a legend that says no more than another; map both in `columns:`"
+            rows.aside("series", f"column {one.place}: {told} ({len(one.cells)} readings)")
+            continue
+        seen.add(identity)
         if not whole_file:
             _without_torn(rows, one, last)
         name = legend.interface or (option if isinstance(option, str) else _INTERFACE)

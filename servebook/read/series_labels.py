@@ -1,13 +1,13 @@
-"""Labels of a time series, as text (``name{device="eth0"}``), and what they say of a link."""
+"""Time series as collectors store them: labels as text, and how exact their times are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["device_of", "interface_of", "series_text"]
+__all__ = ["device_of", "interface_of", "series_text", "shared_step"]
 
 _HEAD = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)?\s*(?:\{(?P<labels>.*)\})?", re.DOTALL | re.ASCII)
 _BARE = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*([^",{}]*)\s*(?:,|$)', re.ASCII)
@@ -49,3 +49,15 @@ def interface_of(labels: Mapping[str, str], name: str | None = None) -> str | No
 def device_of(labels: Mapping[str, str]) -> str | None:
     """The host or switch that the labels name, as they name it: ``Rows.alias`` hides addresses."""
     return next((labels[key] for key in _DEVICES if labels.get(key)), None)
+
+
+def shared_step(times: Iterable[int]) -> int:
+    """The largest power of ten of ns, up to a second, that divides all times.
+
+    Collectors round; a column in ns says more digits than were known.
+    """
+    step = 10**9
+    for ns in times:
+        while ns % step:
+            step //= 10
+    return step

@@ -23,6 +23,7 @@ from servebook.read.counter_names import TOO_NARROW
 from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.counter_stamps import ends_whole, epoch_ns
 from servebook.read.files import lines, loads
+from servebook.read.series_labels import shared_step
 from servebook.read.source import File, Format, Source
 from servebook.read.telegraf_names import DEVICE_TAGS, readings
 from servebook.tables import Tables
@@ -75,7 +76,7 @@ def read(source: Source) -> Tables:
     """
     rows = Rows(source)
     metrics = list(_timed(rows, _metrics(rows)))
-    zeros = _shared_zeros(ns for _, ns, _ in metrics)
+    zeros = shared_step(ns for _, ns, _ in metrics)
     for metric, ns, step in metrics:
         # gNMI's stamps are the device's own; else it is when Telegraf asked.
         kind = "device" if "source" in metric.tags and "path" in metric.tags else "collector"
@@ -160,21 +161,12 @@ def _timed(rows: Rows, metrics: Iterable[_Metric]) -> Iterator[tuple[_Metric, in
             yield metric, ns, step
 
 
-def _shared_zeros(times: Iterable[int]) -> int:
-    """The largest power of ten, up to a second, that divides all times."""
-    step = 10**9
-    for ns in times:
-        while ns % step:
-            step //= 10
-    return step
-
-
 def _add(rows: Rows, metric: _Metric, ns: int, stamp: int) -> None:
     device = next((metric.tags[key] for key in DEVICE_TAGS if metric.tags.get(key)), None)
     device = rows.alias(device) if device else _DEVICE
     shown = metric.name if _WORD.fullmatch(metric.name) else "a metric"
     used = False
-    for meaning, interface, value, field in readings(metric.name, metric.tags, metric.fields):
+    for meaning, interface, value, field, rank in readings(metric.name, metric.tags, metric.fields):
         used = True
         if not meaning.metric:
             rows.aside_once(field, TOO_NARROW[field], metric.line)
@@ -197,16 +189,7 @@ def _add(rows: Rows, metric: _Metric, ns: int, stamp: int) -> None:
         except ValueError as error:
             rows.aside_once(shown, str(error), metric.line)
             continue
-        series = rows.series(
-            device,
-            interface,
-            meaning.metric,
-            meaning.direction,
-            scope=meaning.scope,
-            index=meaning.index,
-            kind=meaning.kind,
-            bits=meaning.bits,
-        )
+        series = rows.meant(meaning, device, interface, rank=rank)
         rows.add(series, ns, amount, stamp, metric.line)
     if not used:
         rows.aside_once(shown, "no counter of an interface", metric.line)

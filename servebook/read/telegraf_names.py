@@ -16,8 +16,9 @@ from servebook.read.series_labels import interface_of
 
 __all__ = ["DEVICE_TAGS", "Reading", "readings"]
 
-#: (meaning, interface, value, the field's name)
-Reading = tuple[Meaning, str | None, Any, str]
+#: (meaning, interface, value, the field's name, rank: a lower one wins among several inputs)
+Reading = tuple[Meaning, str | None, Any, str, int]
+_KERNEL = 3  # as node_network_*: it yields to what a driver says itself
 
 DEVICE_TAGS = ("source", "agent_host", "host", "instance")
 _NET = {
@@ -69,13 +70,13 @@ def readings(
         if meaning.metric == "":
             key = (*key, field)
         if key not in best or rank < best[key][0]:
-            best[key] = (rank, (meaning, interface, fields[field], field))
+            best[key] = (rank, (meaning, interface, fields[field], field, rank))
     yield from (reading for _, reading in best.values())
 
 
 def _meaning(measurement: str, tags: Mapping[str, str], field: str) -> tuple[Meaning, int] | None:
     if measurement == "net":
-        return (_NET[field], 0) if field in _NET else None
+        return (_NET[field], _KERNEL) if field in _NET else None
     if measurement == "infiniband":
         return (_INFINIBAND[field], 0) if field in _INFINIBAND else None
     if measurement == "ethtool":

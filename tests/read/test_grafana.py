@@ -284,6 +284,14 @@ def test_two_columns_of_one_legend_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
+def test_legends_that_differ_in_nothing_known_are_not_mixed(tmp_path: Path) -> None:
+    header = '"Time","00:11:22:33:44:55 eth0 rx","00:11:22:33:44:66 eth0 rx"'
+    tables = read(write(tmp_path, f"{header}\n{T0}000,8 b/s,16 b/s\n"))
+    assert tables.samples["value"].to_pylist() == [1.0]
+    assert "says no more than another" in tables.set_aside["reason"][0].as_py()
+    assert "00:11" not in str(tables.samples.to_pylist())
+
+
 @settings(max_examples=40)
 @given(data=st.data())
 def test_damage_is_read_or_refused(
