@@ -20,6 +20,7 @@ from servebook.read.codecs import SUFFIXES
 from servebook.read.files import hidden, sha256, walk
 from servebook.read.registry import FORMATS
 from servebook.read.source import File, Source, reading_fault, relative
+from servebook.read.vllm import is_list_of_results
 from servebook.tables import Tables, table
 
 __all__ = ["Discovery", "discover", "read_source", "read_tree"]
@@ -146,7 +147,8 @@ def _refusals(found: Discovery) -> Tables:
 def _is_companion(file: File) -> bool:
     folders = set(Path(file.relative).parent.parts)
     name = _unpacked(file.path.name)
-    return bool(_COMPANION_FOLDERS & folders) or bool(_COMPANIONS.fullmatch(name))
+    named = bool(_COMPANION_FOLDERS & folders) or bool(_COMPANIONS.fullmatch(name))
+    return named or is_list_of_results(file.head)  # its runs are there, else it would be read
 
 
 def _unpacked(name: str) -> str:

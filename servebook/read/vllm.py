@@ -2,7 +2,8 @@
 
 - Written by vLLM's serving benchmark: ``vllm bench serve --save-result`` and, before it,
   ``benchmarks/benchmark_serving.py``; ``--save-detailed`` adds per-request lists,
-  ``--append-result`` puts several results into one file.
+  ``--append-result`` puts several results into one file, ``vllm bench sweep`` runs many and adds
+  what it set to each. InferenceX (InferenceMAX) and TensorRT-LLM ship copies of the older script.
 - Specified by vLLM's source alone (``vllm/benchmarks/serve.py``); keys come and go between
   versions, so each one is optional here.
 - It cannot tell: the client's version; the length asked for, and whether end-of-stream was
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,33 +30,43 @@ from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import model_name, number, whole
 from servebook.read.vllm_objects import objects
 from servebook.read.vllm_requests import LISTS, add_requests
-from servebook.read.vllm_summary import native
+from servebook.read.vllm_summary import client, length_asked, native, setup_notes, wall_ns
 from servebook.tables import Tables, table
 
-__all__ = ["FORMAT", "find", "read"]
+__all__ = ["FORMAT", "find", "is_list_of_results", "read"]
 
 _KEYS = (b'"num_prompts"', b'"completed"', b'"total_input_tokens"')
-#: Keys of clients that forked this one or look like it. One of them alone can be metadata that
-#: somebody gave this client.
-_FORK = re.compile(rb'"\w+_intvty\w*"\s*:')
+#: Keys of a client that looks like this one. One of them alone can be metadata that somebody gave.
 _SGLANG = (b'"server_info"', b'"dataset_name"')
 
 
 def find(files: Sequence[File]) -> list[Source]:
-    """The result files among ``files``."""
-    return [
-        Source("vllm", file.root, file.path, (file.path,))
-        for file in files
-        if _is_result(file.head)
+    """The result files among ``files``, and lists of results where their runs are not there."""
+    found = [
+        file for file in files if _holds_results(file.head) and not _LEFT.search(file.path.name)
     ]
+    runs = [file for file in found if file.head.lstrip()[:1] == b"{"]
+    # A sweep writes each run, and lists of them into the same folder or the one above.
+    below = {folder for file in runs for folder in file.path.parents}
+    lists = [f for f in found if f.head.lstrip()[:1] == b"[" and f.path.parent not in below]
+    outer = {file.path.parent for file in lists}
+    lists = [f for f in lists if not outer & set(f.path.parent.parents)]
+    return [Source("vllm", f.root, f.path, (f.path,)) for f in (*runs, *lists)]
 
 
-def _is_result(head: bytes) -> bool:
-    # An object, never a list: the sweep's summary.json is a list of these.
+#: What a sweep leaves beside its runs.
+_LEFT = re.compile(r"^warmup\.json|failure\.json|\.pytorch\.json")
+
+
+def is_list_of_results(head: bytes) -> bool:
+    """Whether a file that begins so is a list of results, as a sweep makes of its runs."""
+    return head.lstrip()[:1] == b"[" and _holds_results(head)
+
+
+def _holds_results(head: bytes) -> bool:
     return (
-        head.lstrip()[:1] == b"{"
+        head.lstrip()[:1] in (b"{", b"[")
         and all(key in head for key in _KEYS)
-        and not _FORK.search(head[:8192])
         and not all(key in head[:8192] for key in _SGLANG)
     )
 
@@ -67,7 +78,7 @@ def read(source: Source) -> Tables:
     base = str(source.options.get("run_id", source.main.stem))
     parts: list[Tables] = []
     aside: list[tuple[int | None, str, str]] = []
-    for line, value, reason in objects(read_text(source.main)):
+    for line, value, reason in _results(read_text(source.main)):
         wrong = reason or _wrong(value)
         if wrong is None:
             run_id = base if not parts else f"{base}#{len(parts) + 1}"
@@ -87,6 +98,13 @@ def read(source: Source) -> Tables:
 FORMAT = Format("vllm", "runs", find, read)
 
 
+def _results(text: str) -> Iterator[tuple[int, Any, str | None]]:
+    """The objects of a file; those of a list one by one."""
+    for line, value, reason in objects(text):
+        for one in value if isinstance(value, list) and reason is None else [value]:
+            yield line, one, reason
+
+
 def _wrong(value: Any) -> str | None:
     if not isinstance(value, dict):
         return "another JSON value"
@@ -102,18 +120,21 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
     row: dict[str, Any] = {
         "run_id": run_id,
         "format": "vllm",
-        "client": "vLLM bench serve",
+        "client": client(result),
         "path": path,
         "sha256": digest,
         "model": model_name(result.get("model_id")),
         "concurrency": whole(result.get("max_concurrency")),
         "request_rate": number(result.get("request_rate")),
+        "isl_requested": length_asked(result, "input"),
+        "osl_requested": length_asked(result, "output"),
         "complete": True,
         "native": json.dumps(own),
     }
-    notes: list[str] = []
+    notes = setup_notes(result)
     if any(isinstance(v := result.get(name), list) and v for name in LISTS):
-        clock = add_requests(result, requests, aside, line)
+        began = wall_ns(result, "start")
+        clock = add_requests(result, requests, aside, line, began)
         row |= requests.counts() | {"level": "records", "clock": clock}
         if clock == "none":
             row |= {"start_ns": None, "end_ns": None}
@@ -125,6 +146,9 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         notes += _short_outputs(requests)
     else:
         row |= {"level": "summary", "clock": "none"}
+        start, end = wall_ns(result, "start"), wall_ns(result, "end")
+        if start is not None and end is not None and start <= end:
+            row |= {"start_ns": start, "end_ns": end, "clock": "epoch"}
         row |= {"n_ok": own.get("n_ok"), "n_failed": own.get("n_failed")}
         row["n_requests"] = prompts
         row["workload"] = _workload_of_totals(result, own.get("n_ok"))

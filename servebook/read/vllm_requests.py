@@ -30,13 +30,14 @@ def add_requests(
     out: Requests,
     aside: list[tuple[int | None, str, str]],
     line: int,
+    began_ns: int | None = None,
 ) -> str:
-    """Adds one request per slot; returns the clock, "relative" or "none".
+    """Adds one request per slot; returns the clock, "epoch", "relative" or "none".
 
-    With ``start_times`` times are ns since the run's first start; without, ns since the
-    request's own start. The end is the first token plus the gaps, or the latency where there
-    are no gaps; it is unknown where the dump has neither. Raises ValueError where the lists do not
-    belong together.
+    With ``start_times`` times are ns since the run's first start, or epoch ns where the file tells
+    the time at which it began; without, ns since the request's own start. The end is the first
+    token plus the gaps, or the latency where there are no gaps; it is unknown where the dump has
+    neither. Raises ValueError where the lists do not belong together.
     """
     lists = {n: v for n in (*LISTS, *_OPTIONAL) if isinstance(v := result.get(n), list)}
     lengths = {name: len(values) for name, values in lists.items()}
@@ -44,6 +45,8 @@ def add_requests(
         told = ", ".join(f"{name} with {n}" for name, n in lengths.items())
         raise ValueError(f"per-request lists of different lengths ({told})")
     starts = _starts(lists.get("start_times"))
+    if starts is not None and began_ns is not None:
+        starts = [None if start is None else start + began_ns for start in starts]
     for index in range(next(iter(lengths.values()))):
         slot = {name: values[index] for name, values in lists.items()}
         try:
@@ -52,7 +55,7 @@ def add_requests(
             aside.append((line, f"request {index}", str(bad)))
             continue
         out.add(gap_ns, row["first_token_ns"], request_id=str(index), phase="profiling", **row)
-    return "none" if starts is None else "relative"
+    return "none" if starts is None else "relative" if began_ns is None else "epoch"
 
 
 def _starts(values: list[Any] | None) -> list[int | None] | None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from servebook.read.discover import read_tree
+from servebook.read.source import File
+from servebook.read.vllm import find
 from servebook.tables import Tables
 from tests.read.samples import FIXTURES, vllm_result
 
@@ -14,7 +16,7 @@ MS = 1_000_000
 
 
 def read_text(tmp_path: Path, text: str) -> Tables:
-    (tmp_path / "a").mkdir()
+    (tmp_path / "a").mkdir(parents=True)
     (tmp_path / "a" / "result.json").write_text(text)
     return read_tree(tmp_path)
 
@@ -220,17 +222,98 @@ def test_prefill_zeros_are_missing() -> None:
     assert not [k for k in native if k.startswith(("tpot", "itl"))]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"backend": "sglang", "server_info": None, "dataset_name": "random", "num_prompts": 3},
-        {"mean_intvty": 30.0},
-    ],
-)
-def test_results_of_relatives_are_not_claimed(tmp_path: Path, other: dict[str, Any]) -> None:
-    tables = read_text(tmp_path, json.dumps({**other, **vllm_result()}))
-    assert tables.runs.num_rows == 0
-    assert tables.refused.num_rows == 1
+def test_a_result_of_sglang_is_not_claimed() -> None:
+    other = {"backend": "sglang", "server_info": None, "dataset_name": "random"}
+    head = json.dumps({**other, **vllm_result()}).encode()
+    assert find([File(Path("/t"), Path("/t/r.json"), head, len(head))]) == []
+
+
+def sla_tree(root: Path) -> list[dict[str, Any]]:
+    """A tree of ``vllm bench sweep serve_sla``: two rates, two runs each, lists over them."""
+    every = []
+    base = root / "20260101_000000" / "SERVE--max_num_seqs=8-BENCH--random_input_len=16"
+    for rate in (1, 4):
+        folder = base / f"request_rate={rate}"
+        folder.mkdir(parents=True)
+        runs = [
+            {
+                **vllm_result(request_rate=float(rate)),
+                "run_number": n,
+                "max_num_seqs": 8,
+                "random_input_len": 16,
+                "random_output_len": 3,
+                "p99_e2el_ms": 30.0 + n + rate,
+            }
+            for n in range(2)
+        ]
+        for n, run in enumerate(runs):
+            (folder / f"run={n}.json").write_text(json.dumps(run, indent=4))
+        (folder / "summary.json").write_text(json.dumps(runs, indent=4))
+        every += runs
+    (base / "SLA--p99_e2el_ms<=500.json").write_text(json.dumps(every, indent=4))
+    (base.parent / "summary.csv").write_text("run_number,mean_ttft_ms\n0,15.0\n")
+    return every
+
+
+def test_a_sweep_for_service_levels_holds_each_run_once(tmp_path: Path) -> None:
+    sla_tree(tmp_path)
+    tables = read_tree(tmp_path)
+    runs = tables.runs.to_pylist()
+    place = "20260101_000000/SERVE--max_num_seqs=8-BENCH--random_input_len=16"
+    assert [run["run_id"] for run in runs] == [
+        f"{place}/request_rate={rate}/run={n}" for rate in (1, 4) for n in (0, 1)
+    ]
+    assert [run["request_rate"] for run in runs] == [1.0, 1.0, 4.0, 4.0]
+    assert {(run["isl_requested"], run["osl_requested"]) for run in runs} == {(16, 3)}
+    assert runs[1]["notes"] == ["set by the sweep: max_num_seqs 8, run_number 1"]
+    assert tables.refused.num_rows == 0
+
+
+def test_a_list_is_read_where_its_runs_are_not_there(tmp_path: Path) -> None:
+    every = sla_tree(tmp_path)
+    for path in tmp_path.rglob("run=*.json"):
+        path.unlink()
+    tables = read_tree(tmp_path)
+    assert tables.runs.num_rows == len(every)
+    assert tables.runs["request_rate"].to_pylist() == [1.0, 1.0, 4.0, 4.0]
+    assert tables.refused.num_rows == 0
+
+
+def test_metadata_that_is_no_setting_stays_out(tmp_path: Path) -> None:
+    result = vllm_result(secret="do-not-tell", quantization="x" * 50, max_num_seqs=4)
+    run = run_of(read_text(tmp_path, json.dumps(result)))
+    assert run["notes"] == ["set by the sweep: max_num_seqs 4"]
+
+
+def test_inferencex_tells_the_time_of_day(tmp_path: Path) -> None:
+    began = 1_795_972_676.5
+    extra = {"benchmark_start_time_unix": began, "benchmark_end_time_unix": began + 0.2}
+    whole = run_of(read_text(tmp_path / "whole", json.dumps({**vllm_result(), **extra})))
+    assert (whole["client"], whole["clock"]) == ("InferenceX benchmark_serving", "epoch")
+    start = 1_795_972_676_500_000_000
+    assert (whole["start_ns"], whole["end_ns"]) == (start, start + 280 * MS)
+    # Its detailed files keep lengths and first tokens alone.
+    result = {**vllm_result(), **extra, "p99_intvty": 200.0}
+    for name in ("itls", "start_times", "generated_texts", "errors"):
+        del result[name]
+    bare = run_of(read_text(tmp_path / "bare", json.dumps(result)))
+    assert (bare["level"], bare["clock"], bare["n_gaps"]) == ("records", "none", 0)
+    for name in ("ttfts", "input_lens", "output_lens"):
+        del result[name]
+    alone = run_of(read_text(tmp_path / "alone", json.dumps(result)))
+    assert (alone["level"], alone["clock"]) == ("summary", "epoch")
+    assert (alone["start_ns"], alone["end_ns"]) == (start, start + 200 * MS)
+
+
+def test_a_result_of_2024(tmp_path: Path) -> None:
+    """All keys of the script of vLLM 0.4 to 0.6, which always wrote the lists."""
+    result = vllm_result(best_of=1, use_beam_search=False, input_throughput=160.0)
+    for name in ("failed", "max_concurrency", "total_token_throughput", "start_times"):
+        del result[name]
+    del result["request_goodput:"]
+    run = run_of(read_text(tmp_path, json.dumps(result)))
+    assert (run["n_ok"], run["n_failed"], run["concurrency"]) == (2, 1, None)
+    assert json.loads(run["native"])["input_throughput_tok_s"] == 160.0
 
 
 def test_sweep_leftovers_are_companions(tmp_path: Path) -> None:
