@@ -86,7 +86,9 @@ NAMES: Mapping[str, Meaning] = {
         "bytes",
         scope="rdma",
     ),
-    "node_infiniband_rate_bytes_per_second": Meaning("speed_bps", kind="gauge", factor=8),
+    "node_infiniband_rate_bytes_per_second": Meaning(
+        "speed_bps", kind="gauge", scope="rdma", factor=8
+    ),
     **_both(
         "node_infiniband_port_packets_received_total "
         "node_infiniband_port_packets_transmitted_total",

@@ -167,6 +167,10 @@ class Rows:
         """The file ends inside this line, so its numbers may have lost their last digits."""
         self._torn[self.where(path)] = line
 
+    def complete(self, path: Path | None = None) -> None:
+        """What the file ends with is whole after all: a JSON value that closes."""
+        self._torn.pop(self.where(path), None)
+
     def alias(self, device: str) -> str:
         """The device's name, or "device N" where that is an address, URL or full host name."""
         if not _ADDRESS.fullmatch(device):

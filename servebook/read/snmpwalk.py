@@ -106,7 +106,8 @@ def _line(rows: Rows, names: dict[str, dict[str, str]], block: Block, line: int,
             names[name][index] = value.strip('"')
         elif name in ("sysUpTime", "sysUpTimeInstance"):
             ticks = _TICKS.match(value)
-            if ticks is None or value[ticks.end() :][:1].isdigit():
+            torn = value.startswith("(") and ")" not in value
+            if ticks is None or torn or value[ticks.end() :][:1].isdigit():
                 raise ValueError("no time ticks")
             series = rows.series(_DEVICE, None, "uptime_s", None, kind="gauge")
             rows.add(series, block.ts_ns, int(ticks[1]) / 100, block.stamp, line)

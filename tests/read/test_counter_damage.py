@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from servebook.errors import DumpError
-from servebook.read import csvmap, iproute, node_text, procnetdev, prometheus_api, snmpwalk
+from servebook.read import csvmap, iproute, node_text, procnetdev, prometheus_api, snmpwalk, sonic
 from servebook.read.source import Format, Source
 from servebook.tables import Tables
 
@@ -22,6 +22,7 @@ FILES = {
     "proc_net_dev.log": procnetdev.FORMAT,
     "ifxtable.log": snmpwalk.FORMAT,
     "lo.csv": csvmap.FORMAT,
+    "sonic_cli.log": sonic.FORMAT,
 }
 
 
