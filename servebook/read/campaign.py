@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from servebook.errors import DumpError
-from servebook.read import csvmap
+from servebook.read import csvmap, parquet_series
 from servebook.read.campaign_counters import counter_findings, moved
 from servebook.read.campaign_runs import join_runs, some
 from servebook.read.discover import Discovery, discover
@@ -183,7 +183,7 @@ def _counter_sources(
 
 
 def _mapped(found: Discovery, manifest: Manifest) -> list[Source]:
-    """CSV files that nobody knows by their columns, but that a counters entry maps to ours."""
+    """CSV and Parquet files that nobody knows, but whose columns a counters entry maps to ours."""
     entries = Matcher(manifest.counters, COUNTER_FIELDS)
     out = []
     for path, _ in found.refused:
@@ -191,7 +191,9 @@ def _mapped(found: Discovery, manifest: Manifest) -> list[Source]:
         packed = found.packed.get(path)
         root, file = (packed.root, packed.path) if packed else (found.root, found.root / path)
         if hit is not None and hit.entry.columns and file.is_file():
-            out.append(Source(csvmap.FORMAT.name, root, file, (file,)))
+            with file.open("rb") as stream:
+                form = parquet_series if stream.read(4) == b"PAR1" else csvmap
+            out.append(Source(form.FORMAT.name, root, file, (file,)))
     return out
 
 

@@ -14,6 +14,7 @@ from servebook.read import (
     iproute,
     llmperf,
     node_text,
+    parquet_series,
     procnetdev,
     prometheus_api,
     sglang,
@@ -44,5 +45,6 @@ FORMATS: tuple[Format, ...] = (
     sonic.FORMAT,
     telegraf.FORMAT,
     grafana.FORMAT,
+    parquet_series.FORMAT,
     csvmap.FORMAT,
 )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["device_of", "interface_of", "series_text", "shared_step"]
+from servebook.read.files import loads
+
+__all__ = ["device_of", "interface_of", "label_map", "series_text", "shared_step"]
 
 _HEAD = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)?\s*(?:\{(?P<labels>.*)\})?", re.DOTALL | re.ASCII)
 _BARE = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*([^",{}]*)\s*(?:,|$)', re.ASCII)
@@ -36,6 +39,28 @@ def series_text(text: str) -> tuple[str | None, dict[str, str]]:
     except (ValueError, IndexError, KeyError):
         raise ValueError("no series") from None
     return match["name"], dict(sample.labels)
+
+
+def label_map(value: Any) -> dict[str, str]:
+    """Labels as a column of a table holds them: a map, pairs, JSON or Prometheus' own text.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("{") and text[1:].lstrip().startswith(('"', "}")) and ":" in text:
+            value = loads(text)
+        else:
+            return series_text(text if text.startswith("{") else f"{{{text}}}")[1]
+    if value is None:
+        return {}
+    if isinstance(value, list):
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in value):
+            raise ValueError("no labels")
+        value = dict(value)
+    if not isinstance(value, dict):
+        raise ValueError("no labels")
+    return {str(key): str(text) for key, text in value.items() if text is not None}
 
 
 def interface_of(labels: Mapping[str, str], name: str | None = None) -> str | None:
