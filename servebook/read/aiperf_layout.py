@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from servebook.read.codecs import SUFFIXES
 from servebook.read.source import File, Source
 
 __all__ = ["find", "part", "stem"]
@@ -24,11 +25,12 @@ _METRIC = re.compile(
 )
 #: Objects that hold metrics like a summary's but are not one run's summary.
 _NOT_SUMMARY = re.compile(rb'"(?:aggregation_type|timeslices|metrics_phase|sweep_parameters)"\s*:')
+_POOL = re.compile(rb'"per_run"\s*:\s*\[|^\s*\{[^{]*"combined"\s*:\s*\{')
 _GENAI_PERF = re.compile(rb'"(?:perf_analyzer|formatted_model_name|genai_perf)"\s*:')
 _PHASES = re.compile(rb'^\s*\{\s*"(?:phases|schema_version)".*"phase_kind"', re.DOTALL)
 _INPUTS = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\{\s*"(?:session_id|payloads)"\s*:')
 _COPIES = {"phases", "aggregate", "sweep_aggregate"}
-_SUFFIXES = (".gz", ".jsonl", ".json")
+_SUFFIXES = (*SUFFIXES, ".jsonl", ".json")
 _SHARED = ("phases", "config", "inputs")  # one a folder, whatever its name
 _ROLES = ("_raw", "_aiperf")
 
@@ -46,8 +48,12 @@ def part(file: File) -> str | None:
     """The part that a file plays: records, raw, summary, phases, config, inputs, or None."""
     told = _content(file.head)
     # Damage can hide the content; the default name still tells.
-    named = told is None and file.path.name in ("profile_export.jsonl", "profile_export.jsonl.gz")
+    named = told is None and _unpacked(file.path.name) == "profile_export.jsonl"
     return "records" if named else told
+
+
+def _unpacked(name: str) -> str:
+    return next((name.removesuffix(end) for end in SUFFIXES if name.endswith(end)), name)
 
 
 def _content(head: bytes) -> str | None:
@@ -60,7 +66,7 @@ def _content(head: bytes) -> str | None:
         return "inputs"
     if b'"cfg"' in head and b'"benchmark_id"' in head[:256]:
         return "config"
-    if _NOT_SUMMARY.search(head[:1024]) or _GENAI_PERF.search(head):
+    if _NOT_SUMMARY.search(head[:1024]) or _POOL.search(head) or _GENAI_PERF.search(head):
         return None
     if _METRIC.search(head):
         return "summary"

@@ -7,7 +7,6 @@ reading of the others.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,27 +17,12 @@ from servebook.read import source as source_module
 from servebook.read.aiperf_layout import stem
 from servebook.read.codecs import SUFFIXES
 from servebook.read.files import hidden, sha256, walk
+from servebook.read.leftovers import UNKNOWN, is_companion, left_alone
 from servebook.read.registry import FORMATS
 from servebook.read.source import File, Source, reading_fault, relative
-from servebook.read.vllm import is_list_of_results
 from servebook.tables import Tables, table
 
 __all__ = ["Discovery", "discover", "read_source", "read_tree"]
-
-#: Files that clients write beside their dumps, and papers that people keep there.
-_COMPANIONS = re.compile(
-    r"""inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
-      | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
-      | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
-      | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.*
-      | .*\.(?:md|log|ya?ml|xlsx|sh|py|png|svg|pdf|html|out|err)""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_COMPANION_FOLDERS = {"phases", "aggregate", "sweep_aggregate", "logs"}
-_UNKNOWN = (
-    "not a dump that Servebook knows; docs/formats.md lists those it reads, "
-    'and a name that begins with "_" keeps a file out'
-)
 
 
 @dataclass(frozen=True)
@@ -88,20 +72,24 @@ def discover(path: Path) -> Discovery:
     for source in sources:
         if source.format == "aiperf":  # one option renames all files of a run
             prefixes[source.main.parent].add(stem(source.main.name))
+    runs = [source.main for source in sources if kinds[source.format] == "runs"]
+    run_folders = {folder for main in runs for folder in main.parents}
     for file in open_files:
         beside = any(
             file.path.name.startswith((f"{prefix}.", f"{prefix}_"))
             for prefix in prefixes.get(file.path.parent, ())
         )
-        if (beside or _is_companion(file)) and not single:
+        if alone := left_alone(file, run_folders):
+            refused.append((file.relative, alone))
+        elif (beside or is_companion(file)) and not single:
             companions.append(file.relative)
         else:
-            refused.append((file.relative, _UNKNOWN))
+            refused.append((file.relative, UNKNOWN))
     sources.sort(key=lambda source: relative(source.main, source.root))
     sources, copies = _without_copies(sources, kinds)
     refused += copies
     if not sources and not refused:
-        refused.append((".", f"no dump below it; {_UNKNOWN.partition('; ')[2]}"))
+        refused.append((".", f"no dump below it; {UNKNOWN.partition('; ')[2]}"))
     named = _with_run_ids(sources, kinds, single)
     left = {file.relative: file for file in open_files if file.root != root}
     return Discovery(root, tuple(named), tuple(sorted(companions)), tuple(sorted(refused)), left)
@@ -142,17 +130,6 @@ def _refusals(found: Discovery) -> Tables:
     return Tables(
         refused=table("refused", [{"path": p, "reason": reason} for p, reason in found.refused])
     )
-
-
-def _is_companion(file: File) -> bool:
-    folders = set(Path(file.relative).parent.parts)
-    name = _unpacked(file.path.name)
-    named = bool(_COMPANION_FOLDERS & folders) or bool(_COMPANIONS.fullmatch(name))
-    return named or is_list_of_results(file.head)  # its runs are there, else it would be read
-
-
-def _unpacked(name: str) -> str:
-    return next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name)
 
 
 def _without_copies(

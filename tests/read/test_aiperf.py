@@ -272,7 +272,7 @@ def test_compressed_stream_cut_short_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "profile_export.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     tables = read_tree(tmp_path)
     assert 0 < run_of(tables)["n_ok"] < 300
-    assert "gzip" in tables.set_aside.to_pylist()[-1]["reason"]
+    assert "cut short" in tables.set_aside.to_pylist()[-1]["reason"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
