@@ -9,7 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from servebook.errors import DumpError
-from servebook.read import csvmap, iproute, node_text, procnetdev, prometheus_api, snmpwalk, sonic
+from servebook.read import (
+    csvmap,
+    iproute,
+    node_text,
+    procnetdev,
+    prometheus_api,
+    snmpwalk,
+    sonic,
+    sonic_db,
+)
 from servebook.read.source import Format, Source
 from servebook.tables import Tables
 
@@ -23,6 +32,7 @@ FILES = {
     "ifxtable.log": snmpwalk.FORMAT,
     "lo.csv": csvmap.FORMAT,
     "sonic_cli.log": sonic.FORMAT,
+    "COUNTERS_DB_1.json": sonic_db.FORMAT,
 }
 
 
