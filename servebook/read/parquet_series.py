@@ -42,6 +42,8 @@ _LABELS = ("labels", "tags", "metric_labels", "attributes")
 _PER_UNIT = {"_ns": 1, "_us": 10**3, "_ms": 10**6}
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _BATCH = 65_536
+#: What the library raises for damage, a column's name that is no UTF-8 included.
+_DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError)
 _MAX_ROWS = 200_000_000
 _DEVICE = "host"
 _Point = tuple[int, int, int | float, int]  # series, ns, value, row
@@ -74,7 +76,7 @@ def read(source: Source) -> Tables:
     counter of an interface.
     """
     rows = Rows(source)
-    table = _open(rows)
+    table, schema = _open(rows)
     if table.metadata.num_rows > _MAX_ROWS:
         raise DumpError(
             rows.where(),
@@ -82,14 +84,13 @@ def read(source: Source) -> Tables:
             f"{table.metadata.num_rows:,}",
             "keep the network's metrics and the campaign's hours alone",
         )
-    names = list(table.schema_arrow.names)
-    long = None if source.options.get("columns") else _long(table.schema_arrow)
+    long = None if source.options.get("columns") else _long(schema)
     try:
         if long is not None:
             _read_long(rows, table, long)
         else:
-            _read_wide(rows, table, names)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            _read_wide(rows, table, list(schema.names))
+    except _DAMAGE as error:
         raise _damaged(rows, error) from None
     if not len(rows):
         raise DumpError(
@@ -107,34 +108,38 @@ FORMAT = Format(_NAME, "counters", find, read)
 
 def _mine(file: File) -> bool:
     try:
-        table = _open(Rows(Source(_NAME, file.root, file.path, (file.path,))))
+        table, schema = _open(Rows(Source(_NAME, file.root, file.path, (file.path,))))
     except DumpError:
         return True  # and ``read`` says what is wrong with it
-    if known_header(table.schema_arrow.names):
+    if known_header(schema.names):
         return True
-    long = _long(table.schema_arrow)
+    long = _long(schema)
     if long is None or table.num_row_groups == 0:
         return False
     try:
         for batch in table.iter_batches(batch_size=_BATCH, columns=[long.metric]):
             if any(known_name(_bare(name)) for name in _unique(batch.column(0))):
                 return True
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+    except _DAMAGE:
         return True
     return False
 
 
-def _open(rows: Rows) -> pq.ParquetFile:
+def _open(rows: Rows) -> tuple[pq.ParquetFile, pa.Schema]:
     path = rows.source.main
     try:
         with path.open("rb") as stream:
             plain = stream.read(4) == _MAGIC
         if plain:
-            return pq.ParquetFile(path, page_checksum_verification=True)
-        with open_bytes(path) as packed:
-            return pq.ParquetFile(io.BytesIO(packed.read(1 << 30)))
-    except (pa.ArrowException, OSError, EOFError) as error:
+            table = pq.ParquetFile(path, page_checksum_verification=True)
+        else:
+            with open_bytes(path) as packed:
+                table = pq.ParquetFile(io.BytesIO(packed.read(1 << 30)))
+        schema = table.schema_arrow
+        schema.names  # noqa: B018 (decodes them)
+    except _DAMAGE as error:
         raise _damaged(rows, error) from None
+    return table, schema
 
 
 def _damaged(rows: Rows, error: Exception) -> DumpError:

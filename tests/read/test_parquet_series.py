@@ -193,7 +193,7 @@ def test_a_cut_file_is_refused(tmp_path: Path, cut: int) -> None:
         read(path)
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_damage_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
