@@ -1,108 +1,148 @@
-"""Chapter 05, the engine timeline: two seconds of one mixed run around one batch of prefills."""
+"""Chapter 05, the engine timeline: two seconds of each mixed run around one batch of prefills."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from servebook.measure.lanes import busiest_step, lanes
+from servebook.measure.lanes import busiest_step
 from servebook.measure.stalled_gaps import ClassifiedRun
 from servebook.publish import theme, words
 from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.gaps import mixed_rows
+from servebook.publish.chapters.mixed_windows import GRID, MOST_LANES, OVER, Window, window
 from servebook.publish.charts.engine_timeline import timeline
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
 
 __all__ = ["engine_timeline"]
 
-_WINDOW_NS = 2e9
-#: Half a pixel: times are drawn on this grid, and stalls are never narrower.
-_BIN_NS = _WINDOW_NS / 1280
-#: With more requests in flight lanes are too thin to read; they are then cut off.
-_MODERATE, _MOST_LANES = 16, 32
+#: With more requests in flight lanes are too thin to read at first sight.
+_MODERATE = 16
 #: More blocks than this would make the picture too large: the window is halved until they fit.
 _MOST_BLOCKS = 450
-_KINDS = ("queue", "wait", "prefill", "decode", "stall", "link", "unexplained")
-_OVER = ("stall", "link", "unexplained")
+#: All runs together: some 25 bytes a block, so that the figure stays far below 200 KB.
+_ALL_BLOCKS, _MOST_RUNS = 4500, 24
+_COLOURS = {
+    "queue": "#d0d0d0",
+    "wait": "#c6b99f",
+    "prefill": "colour",
+    "decode": "tint",
+    "stall": theme.INK,
+    "link": "#777777",
+    "unexplained": "#aaaaaa",
+}
 
 
 def engine_timeline(campaign: Campaign) -> Figure:
-    """Requests as lanes: queue, prefill, decode, and the stalls that stop them."""
+    """Requests as lanes: queue, prefill, decode, and the stalls that stop them, run by run."""
     figure, title = "mixed-engine-timeline", "Mixed load: the engine's timeline"
     if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
         return nothing
-    one = _chosen(campaign)
-    around = busiest_step(one) if one else None
-    if one is None or around is None:
+    runs = _ordered(campaign)
+    rows = mixed_rows(campaign)
+    row_of = {run: row for row in rows.to_dict("records") for run in row["runs"]}
+    windows = []
+    for one in runs[:_MOST_RUNS]:
+        most = _MOST_BLOCKS if not windows else _ALL_BLOCKS // min(len(runs), _MOST_RUNS)
+        windows.append(window(campaign.tables, one, min(most, _MOST_BLOCKS)))
+    if not windows or windows[0].around is None:
         why = (
             "No mixed run has a step that a prefill stalled and that could be recovered from its "
             "token times: there is nothing to draw a timeline around."
         )
         return Figure(id=figure, title=title, missing=why)
-    rows = mixed_rows(campaign)
-    row = next(r for r in rows.to_dict("records") if one.tokens.run_id in r["runs"])
-    look = theme.looks(campaign.manifest.configurations)[row["configuration"]]
-    blocks, n_lanes, window = _blocks(campaign, one, around["end_ns"])
-    shown = [kind for kind in _KINDS if kind in set(blocks["kind"])]
-    colours = {
-        "queue": "#d0d0d0",
-        "wait": "#d0d0d0",
-        "prefill": look.colour,
-        "decode": _tint(look.colour),
-        "stall": theme.INK,
-        "link": "#777777",
-        "unexplained": "#aaaaaa",
-    }
-    prompts = words.count(around["n_prompts"], "prompt")
-    tokens = "" if np.isnan(around["tokens"]) else f"{words.number(around['tokens'])} tokens"
-    remark = ", ".join(filter(None, (prompts, tokens)))
-    answers = words.count(around["n_stalled"], "running answer")
-    title = (
-        f"{words.capital(words.count(around['n_prompts'], 'prompt', spelled=True))}"
-        f"{f' of together {tokens}' if tokens and around['n_prompts'] > 1 else ''}"
-        f"{f' of {tokens}' if tokens and around['n_prompts'] == 1 else ''} "
-        f"{'stops' if around['n_prompts'] == 1 else 'stop'} {answers} for "
-        f"{words.milliseconds(around['lost_ns'] / 1e6)}"
-    )
-    table = (
-        blocks[blocks["kind"] != ""]
-        .assign(ms=1e3 * (blocks["t1_s"] - blocks["t0_s"]) * (blocks["b"] - blocks["a"]))
-        .groupby("kind", sort=False)["ms"]
-        .sum()
-        .reindex(shown)
-    )
-    inside = {kind: float(ms) for kind, ms in table.items()}
+    first, row = windows[0], row_of[windows[0].run_id]
+    looks = theme.looks(campaign.manifest.configurations)
+    shown = [kind for kind in _COLOURS if any(kind in w.kinds for w in windows)]
+    inside = first.time_ms
     decode = inside.get("decode", 0.0)
-    lost = sum(inside.get(kind, 0.0) for kind in _OVER)
-    whole = sum(ms for kind, ms in inside.items() if kind not in _OVER)
+    lost = sum(inside.get(kind, 0.0) for kind in OVER)
+    title = _title(first)
+    blocks = pd.concat([w.blocks.assign(run=w.run_id) for w in windows], ignore_index=True)
+    labels = {w.run_id: f"{row_of[w.run_id]['row_label']} · {w.run_id}" for w in windows}
+    chosen = " Another run can be chosen." if len(windows) > 1 else ""
     return Figure(
         id=figure,
         title=title,
         subtitle=(
-            f"{row['row_label']}, {words.duration((window[1] - window[0]) / 1e9)} of one run. "
-            f"Every lane is a request in flight. Dark: gaps that are stalls, "
+            f"{row['row_label']}, {words.duration((first.end_ns - first.begin_ns) / 1e9)} of one "
+            "run. Every lane is a request in flight. Dark: gaps that are stalls, "
             f"{words.percent(lost / decode if decode else float('nan'))} of the time that answers "
-            "decode in this window."
+            f"decode in this window.{chosen}"
         ),
         chart=timeline(
             blocks,
-            [(kind, colours[kind]) for kind in shown],
-            (window[0] / 1e9, window[1] / 1e9),
-            n_lanes,
-            ((around["end_ns"] - around["lost_ns"] / 2) / 1e9, remark),
+            [(kind, _COLOURS[kind]) for kind in shown],
+            pd.DataFrame(
+                {
+                    "run": [w.run_id for w in windows],
+                    "label": [labels[w.run_id] for w in windows],
+                    "begin_s": [w.begin_ns / 1e9 for w in windows],
+                    "end_s": [w.end_ns / 1e9 for w in windows],
+                    "step_s": [w.step_ns / 1e9 for w in windows],
+                    "n_lanes": [w.n_lanes for w in windows],
+                    "at_s": [_middle_s(w) for w in windows],
+                    "remark": [_remark(w) for w in windows],
+                    "colour": [_colour(looks, row_of[w.run_id]) for w in windows],
+                    "tint": [_tint(_colour(looks, row_of[w.run_id])) for w in windows],
+                }
+            ),
         ),
-        table=pd.DataFrame(
-            {
-                "what": [_MEANS[kind] for kind in shown],
-                "time of all lanes (ms)": [inside[kind] for kind in shown],
-                "share of all lanes' time (%)": [100 * inside[kind] / whole for kind in shown],
-            }
-        ),
+        table=pd.concat([_shares(w, labels[w.run_id]) for w in windows], ignore_index=True),
         alt=f"{title}. Requests as lanes over time; stalls stand at the same time in all lanes.",
-        source=f"{common.source(campaign, rows[rows['row_label'] == row['row_label']])}; one run",
-        runs=(one.tokens.run_id,),
-        notes=_notes(one, n_lanes, int(one.tokens.isl.size), window),
+        source=(
+            f"{common.source(campaign, rows[rows['row_label'] == row['row_label']])}; one run at "
+            "a time"
+        ),
+        runs=tuple(w.run_id for w in windows),
+        notes=_notes(runs, windows),
+    )
+
+
+def _title(first: Window) -> str:
+    around = first.around
+    assert around is not None
+    n, tokens = around["n_prompts"], around["tokens"]
+    of = "" if np.isnan(tokens) else f" of {words.number(tokens)} tokens"
+    if of and n > 1:
+        of = of.replace(" of ", " of together ")
+    return (
+        f"{words.capital(words.count(n, 'prompt', spelled=True))}{of} "
+        f"{'stops' if n == 1 else 'stop'} {words.count(around['n_stalled'], 'running answer')} for "
+        f"{words.milliseconds(around['lost_ns'] / 1e6)}"
+    )
+
+
+def _remark(one: Window) -> str:
+    if one.around is None:
+        return ""
+    tokens = one.around["tokens"]
+    said = "" if np.isnan(tokens) else f"{words.number(tokens)} tokens"
+    return ", ".join(filter(None, (words.count(one.around["n_prompts"], "prompt"), said)))
+
+
+def _middle_s(one: Window) -> float:
+    if one.around is None:
+        return one.begin_ns / 1e9
+    return float(one.around["end_ns"] - one.around["lost_ns"] / 2) / 1e9
+
+
+def _colour(looks: dict[str, theme.Look], row: dict[str, object]) -> str:
+    return looks[str(row["configuration"])].colour
+
+
+def _shares(one: Window, label: str) -> pd.DataFrame:
+    inside = one.time_ms
+    whole = sum(ms for kind, ms in inside.items() if kind not in OVER)
+    kinds = [kind for kind in _COLOURS if kind in inside]
+    return pd.DataFrame(
+        {
+            "run": label,
+            "what": [_MEANS[kind] for kind in kinds],
+            "time of all lanes (ms)": [inside[kind] for kind in kinds],
+            "share of all lanes' time (%)": [100 * inside[kind] / whole for kind in kinds],
+        }
     )
 
 
@@ -117,81 +157,53 @@ _MEANS = {
 }
 
 
-def _chosen(campaign: Campaign) -> ClassifiedRun | None:
-    """The run with the most stalls of those with few enough lanes, else of the fewest lanes."""
+def _ordered(campaign: Campaign) -> list[ClassifiedRun]:
+    """All mixed runs, to be shown first: the one with the most stalls of those with few lanes."""
     at = {r: int(c["concurrency"]) for r, c in stalled.conditions(campaign).items()}
-    found = [
-        (at[one.tokens.run_id] > _MODERATE, one)
-        for one in stalled.mixed(campaign)
-        if busiest_step(one)
-    ]
-    if not found:
-        return None
+    runs = list(stalled.mixed(campaign))
 
-    def key(entry: tuple[bool, ClassifiedRun]) -> tuple[bool, int, int, str]:
-        busy, one = entry
+    def key(one: ClassifiedRun) -> tuple[bool, bool, int, int, str]:
         run = one.tokens.run_id
-        return busy, at[run] if busy else 0, -int(one.stall.sum()), run
+        busy = at[run] > _MODERATE
+        return busiest_step(one) is None, busy, at[run] if busy else 0, -int(one.stall.sum()), run
 
-    return min(found, key=key)[1]
-
-
-def _blocks(
-    campaign: Campaign, one: ClassifiedRun, middle: float
-) -> tuple[pd.DataFrame, int, tuple[float, float]]:
-    """Blocks of lanes that do the same at the same time, how many lanes, and the window."""
-    half = _WINDOW_NS / 2
-    while True:
-        begin = max(0.0, middle - half)
-        window = (begin, begin + 2 * half)
-        found = lanes(campaign.tables, one, *window)
-        n_lanes = min(int(found["lane"].max()) + 1, _MOST_LANES)
-        blocks = _merged(found[found["lane"] < n_lanes], window[0], _BIN_NS * half / _WINDOW_NS * 2)
-        if len(blocks) <= _MOST_BLOCKS or half < 1e6:
-            return blocks, n_lanes, window
-        half /= 2
+    if not runs:
+        return []
+    first = min(runs, key=key)
+    rest = [one for one in runs if one is not first]
+    return [first, *sorted(rest, key=lambda one: (at[one.tokens.run_id], one.tokens.run_id))]
 
 
-def _merged(found: pd.DataFrame, zero: float, grid: float) -> pd.DataFrame:
-    """Segments on the grid; neighbouring lanes with the same segment are one block."""
-    over = found["kind"].isin(_OVER)
-    a = np.rint((found["t0_ns"] - zero) / grid)
-    b = np.rint((found["t1_ns"] - zero) / grid)
-    b = b.where(~over, np.maximum(b, a + 1))
-    rows = found.assign(a=a, b=b, over=over)[b > a]
-    rows = rows.sort_values(["over", "a", "b", "kind", "lane"], kind="stable")
-    same = (rows[["a", "b", "kind"]] == rows[["a", "b", "kind"]].shift()).all(axis=1)
-    block = (~(same & (rows["lane"] == rows["lane"].shift() + 1))).cumsum()
-    first = rows.groupby(block)
-    return pd.DataFrame(
-        {
-            "kind": first["kind"].first(),
-            "a": first["lane"].first(),
-            "b": first["lane"].last() + 1,
-            "t0_s": ((zero + first["a"].first() * grid) / 1e9).round(5),
-            "t1_s": ((zero + first["b"].first() * grid) / 1e9).round(5),
-        }
-    ).reset_index(drop=True)
-
-
-def _notes(
-    one: ClassifiedRun, n_lanes: int, n_requests: int, window: tuple[float, float]
-) -> tuple[str, ...]:
-    grid = (window[1] - window[0]) / 1280
+def _notes(runs: list[ClassifiedRun], windows: list[Window]) -> tuple[str, ...]:
+    first, one = windows[0], runs[0]
+    grid = (first.end_ns - first.begin_ns) / GRID
+    least = min(w.end_ns - w.begin_ns for w in windows)
+    cut = [w for w in windows if w.n_lanes == MOST_LANES]
     notes = [
         (
             "Prefills and stalls stand on the engine's clock as recovered from the token times of "
-            f"all {words.count(n_requests, 'request')} of the run; queue and ends are the client's."
+            f"all {words.count(int(one.tokens.isl.size), 'request')} of the run; queue and ends "
+            "are the client's."
         ),
         (
             f"Drawn on a grid of {words.milliseconds(grid / 1e6)}; what is shorter is left out, a "
-            "stall is never narrower. The run is the one with the most stalls among those with "
-            f"at most {_MODERATE} requests in flight; the window lies around the prefill that "
-            "stalled the most answers."
+            "stall is never narrower. The run shown first is the one with the most stalls among "
+            f"those with at most {_MODERATE} requests in flight; the window lies around the "
+            "prefill that stalled the most answers."
         ),
-        f"Drawn: the first {_MOST_LANES} lanes." if n_lanes == _MOST_LANES else "",
+        f"The shortest window has {words.milliseconds(least / 1e6)}, where more was at work than "
+        "a picture holds."
+        if least < first.end_ns - first.begin_ns
+        else "",
+        f"Drawn: the first {MOST_LANES} lanes{'' if len(windows) == 1 else ' of a run'}."
+        if cut
+        else "",
+        f"Drawn: {len(windows)} of {len(runs)} mixed runs, those with the fewest requests in "
+        "flight."
+        if len(runs) > len(windows)
+        else "",
         "Where prompts share steps with decodes, queue and prefill cannot be told apart."
-        if one.style == "shared"
+        if any(other.style == "shared" for other in runs[: len(windows)])
         else "",
     ]
     return tuple(note for note in notes if note)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import pytest
 from small import MANIFEST, campaign, loopback
 
-from servebook.publish.chapters import mixed
+from servebook.publish.chapters import mixed, stalled
 from servebook.publish.chapters.mixed_stalls import _lost_to
+from servebook.publish.chapters.mixed_windows import GRID, MOST_LANES, window
 from servebook.publish.output import Figure
+from servebook.publish.pack import pack
 from servebook.publish.spec import specification
 from servebook.read.campaign import Campaign
 
@@ -81,15 +84,37 @@ def test_first_tokens_of_another_run_explain_no_more_than_chance() -> None:
 
 def test_the_timeline_is_small_and_has_no_more_lanes_than_requests_in_flight() -> None:
     figure = mixed.engine_timeline(loopback())
-    spec = json.dumps(specification(figure.chart), separators=(",", ":"))  # type: ignore[arg-type]
-    assert len(spec) < 60_000
-    domain = json.loads(spec)["layer"][0]["encoding"]["y"]["scale"]["domain"]
-    assert domain[0] == 16
-    assert len(figure.runs) == 1
-    shares = table(figure).set_index("what")["share of all lanes' time (%)"]
-    stalls = shares.index.str.contains("within decode")
-    assert shares[~stalls].sum() == pytest.approx(100)
-    assert 0 < shares[stalls].sum() < 100
+    assert figure.chart is not None
+    spec = json.dumps(specification(figure.chart))
+    packed = json.dumps(pack(json.loads(spec), {}), separators=(",", ":"))
+    assert len(packed) < 2_500 * len(figure.runs) < 200_000
+    shown = json.loads(spec)
+    facts = next(p["expr"] for p in shown["params"] if p["name"] == "shown")
+    lanes = {run: fact[3] for run, fact in json.loads(facts[1:].removesuffix(")[run]")).items()}
+    assert tuple(lanes) == figure.runs
+    assert lanes[figure.runs[0]] == 16
+    # A run has as many lanes as it had requests in flight at once, which its client set.
+    levels = {run: int(run.rpartition("_c")[2].partition("_")[0]) for run in lanes}
+    assert all(n <= min(levels[run], MOST_LANES) for run, n in lanes.items())
+    choices = shown["usermeta"]["choices"]["values"]
+    assert [run for run, _ in choices] == list(figure.runs)
+    for _, rows in table(figure).groupby("run"):
+        shares = rows.set_index("what")["share of all lanes' time (%)"]
+        stalls = shares.index.str.contains("within decode")
+        assert shares[~stalls].sum() == pytest.approx(100)
+        assert 0 <= shares[stalls].sum() < 100
+
+
+@pytest.mark.parametrize("most", [450, 60, 10])
+def test_a_window_is_halved_until_its_blocks_fit(most: int) -> None:
+    campaign = loopback()
+    one = max(stalled.mixed(campaign), key=lambda run: run.tokens.gap.size)
+    found = window(campaign.tables, one, most)
+    assert len(found.blocks) <= most
+    halvings = np.log2(2e9 / (found.end_ns - found.begin_ns))
+    assert halvings == pytest.approx(round(halvings))
+    assert found.blocks["t0"].ge(0).all()
+    assert found.blocks["t1"].le(GRID + 1).all()
 
 
 @pytest.mark.parametrize(

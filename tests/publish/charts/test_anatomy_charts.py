@@ -39,12 +39,25 @@ def control() -> Any:
 def lanes(second: float = 1.5) -> Any:
     blocks = pd.DataFrame(
         [
-            {"kind": "decode", "a": 0, "b": 1, "t0_s": 1.0, "t1_s": 3.0},
-            {"kind": "stall", "a": 0, "b": 2, "t0_s": 1.4, "t1_s": 1.6},
+            {"run": "r", "kind": "decode", "a": 0, "b": 1, "t0": 0, "t1": 1280},
+            {"run": "r", "kind": "stall", "a": 0, "b": 2, "t0": 256, "t1": 384},
+            {"run": "other", "kind": "stall", "a": 0, "b": 4, "t0": 0, "t1": 1280},
         ]
     )
-    kinds = [("decode", "#b2d4e7"), ("stall", theme.INK)]
-    return timeline(blocks, kinds, (1.0, 3.0), 2, (second, "label 3 prompts"))
+    kinds = [("decode", "tint"), ("stall", theme.INK)]
+    run = {"run": "r", "label": "run r", "begin_s": 1.0, "end_s": 3.0, "step_s": 2 / 1280}
+    run |= {"n_lanes": 2, "at_s": second, "remark": "label 3 prompts"}
+    run |= {"colour": "#0072b2", "tint": "#b2d4e7"}
+    other = run | {"run": "other", "n_lanes": 4, "remark": "", "tint": "#00ff00"}
+    return timeline(blocks, kinds, pd.DataFrame([run, other]))
+
+
+def test_the_timeline_shows_one_run_at_a_time() -> None:
+    text = ElementTree.tostring(drawn(lanes()), encoding="unicode").lower()
+    assert "#b2d4e7" in text
+    assert "#00ff00" not in text
+    choices = specification(lanes())["usermeta"]["choices"]
+    assert choices["values"] == [["r", "run r"], ["other", "run r"]]
 
 
 def drawn(chart: Any, width: int = theme.WIDTH) -> ElementTree.Element:
