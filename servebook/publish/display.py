@@ -77,7 +77,7 @@ def _text(output: Output) -> str:
     if isinstance(output, Statement):
         return output.sentence
     if isinstance(output, Section):
-        return "\n\n".join(output.paragraphs)
+        return "\n\n".join([*output.paragraphs, *([output.code] if output.code else [])])
     return repr(output)
 
 

@@ -46,7 +46,8 @@ def html_before(output: Output) -> str:
         details = [output.interval, output.would_change and f"Would change: {output.would_change}"]
         return line + "".join(f"<p>{escape(text)}</p>" for text in details if text)
     assert isinstance(output, Section)
-    return "".join(f"<p>{escape(text)}</p>" for text in output.paragraphs)
+    code = f"<pre><code>{escape(output.code)}</code></pre>" if output.code else ""
+    return "".join(f"<p>{escape(text)}</p>" for text in output.paragraphs) + code
 
 
 def html_after(output: Output) -> str:

@@ -83,3 +83,4 @@ class Section(Output):
 
     id: str
     paragraphs: tuple[str, ...]
+    code: str = ""  # commands to copy, shown as they are below the paragraphs

@@ -82,9 +82,7 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
 
 
 def _columns(campaign: Campaign, made: Grid) -> list[dict[str, Any]]:
-    """One per combination of the columns' factors: those that ran, between them those that "
-    "did not.
-    """
+    """One per combination of the columns' factors; those that nobody ran stand between."""
     names = made.columns.factors
     seen: dict[tuple[str, ...], bool] = {}
     for cell in made.cells:

@@ -97,13 +97,10 @@ def memory(campaign: Campaign, levels: Mapping[str, str]) -> Fit | None:
 
 
 def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
-    """The cells that would part bundled factors: what to run, and what to write into the "
-    "manifest.
-    """
+    """The cells that would part bundled factors, and whether they could be run, as notes."""
     made = grid(campaign, workload)
     if isinstance(made, str):
         return ()
-    at = made.rows.iloc[0]
     empty = [c for c in made.cells if not c.configurations]
     grouped: dict[str, list[str]] = {}
     for cell in empty:
@@ -119,10 +116,5 @@ def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
         grouped.setdefault(why, []).append(" · ".join(cell.levels.values()))
     told = [f"Not run: {words.listed(cells, most=4)}{why}." for why, cells in grouped.items()]
     if any("cannot be run" not in why for why in grouped):
-        told.append(
-            f"To fill a cell: serve it, run {at['client']} again with "
-            f"{words.lengths(at['isl'], at['osl'])} tokens and --concurrency {at['concurrency']}, "
-            "and add to campaign.yaml the configuration and a line `- {match: raw/..., "
-            f"configuration: ..., workload: {at['workload']}}}` under `runs:`."
-        )
+        told.append("A command for a cell that was not run stands below, under the split.")
     return tuple(told)

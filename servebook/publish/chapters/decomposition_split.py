@@ -65,9 +65,7 @@ def _found(campaign: Campaign) -> _Found | str:
 
 
 def bounds(campaign: Campaign) -> Figure:
-    """The published split with its assumption, the bounds without it, and the run that "
-    "settles it.
-    """
+    """The published split with its assumption, the bounds without it, and what settles it."""
     found = _found(campaign)
     if isinstance(found, str):
         return Figure(id=_ID, title="No ratio to split into precision and nodes", missing=found)

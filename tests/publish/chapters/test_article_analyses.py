@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from servebook.publish.chapters import (
     decomposition_split,
     limit,
     matched,
+    next_run,
     reproducibility,
     reuse,
     reuse_prefix,
@@ -38,6 +40,7 @@ FUNCTIONS: Mapping[str, Callable[[Campaign], Output]] = {
     "alone": decomposition_alone.alone,
     "split": decomposition_split.bounds,
     "split-verdict": decomposition_split.bounds_statement,
+    "next-run": next_run.commands,
     "matched": matched.matched,
     "matched-per-gpu": functools.partial(matched.matched, per_gpu=True),
     "parity": matched.parity,
@@ -166,7 +169,12 @@ def test_without_the_crossed_cell_the_run_that_settles_it_is_named() -> None:
     assert (said.low, said.high) == pytest.approx((4.5, 4.5))
     cells = decomposition.grid_of(planted("1n-fp4", "2n-fp8"), "prefill")
     assert any(note.startswith("Not run: FP4 · 2 nodes") for note in cells.notes)
-    assert any(note.startswith("To fill a cell: serve it, run AIPerf") for note in cells.notes)
+    told = next_run.commands(planted("1n-fp4", "2n-fp8"))
+    assert "differs in precision" in told.paragraphs[0]
+    assert "--concurrency 2 --request-count 2" in told.code
+    assert "--artifact-dir raw/aiperf/2n-fp4_prefill_c2" in told.code  # as the manifest names it
+    assert "below configurations" not in told.code
+    assert next_run.commands(planted("1n-fp4", "2n-fp4", "2n-fp8")).code == ""
 
 
 def test_one_factor_is_a_single_variable() -> None:
@@ -232,6 +240,21 @@ def test_the_sibling_stands_beside_with_what_may_differ() -> None:
     assert "UNKNOWN: may differ in slots per replica" in found.subtitle
     there = reproducibility.side_by_side_statement(shipped("b300-two-nodes"))
     assert there.low == pytest.approx(-13.0, abs=0.05)
+
+
+def test_the_run_that_would_settle_the_articles_split_can_be_pasted() -> None:
+    told = next_run.commands(shipped("b300-one-vs-two-nodes"))
+    assert "it differs in precision" in told.paragraphs[0]
+    checked = subprocess.run(["bash", "-n"], input=told.code, text=True, check=False)
+    assert checked.returncode == 0
+    for part in (
+        "URL=http://HOST:PORT",
+        "aiperf profile --model Qwen3.8-2.4T-A95B",
+        "--isl 16384 --osl 1 --extra-inputs ignore_eos:true --concurrency 32 --request-count 128",
+        "--artifact-dir raw/aiperf/2n-nvfp4-tp4-dp4_prefill_c32",
+        '#     precision: "NVFP4"',
+    ):
+        assert part in told.code
 
 
 @pytest.mark.parametrize(
