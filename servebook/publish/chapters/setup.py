@@ -273,8 +273,11 @@ def runs(campaign: Campaign) -> Figure:
     ).reset_index(drop=True)
     shown["start"] = shown["start"].where(np.array(table["clock"] == "epoch"), words.UNKNOWN)
     shown = shown.dropna(axis="columns", how="all")  # settings that no run has
-    n_ok, n = table["n_ok"].sum(), table["n_requests"].sum()
+    told = table[table["n_requests"].notna()]
+    n_ok, n = told["n_ok"].sum(), told["n_requests"].sum()
     title = f"{words.count(len(table), 'run')}, {n:,.0f} requests, {n_ok:,.0f} of them ok"
+    if untold := len(table) - len(told):
+        title += f"; {words.count(untold, 'run')} without a count"
     by_note: dict[str, list[str]] = {}
     for run, found in raw["notes"].items():
         for note in found if found is not None else ():

@@ -59,8 +59,8 @@ def other_definitions(campaign: Campaign) -> Figure:
     ]
     if left:
         notes.append(
-            f"The records do not allow {words.count(left, 'figure')} of the client's definition "
-            "to be recomputed: those cells are empty."
+            f"For {words.count(left, 'figure')} the records do not hold what the client's "
+            "definition needs: those cells are empty."
         )
     return Figure(
         id=_NAME,

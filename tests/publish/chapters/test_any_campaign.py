@@ -9,12 +9,31 @@ from typing import Any
 import pytest
 from small import campaign
 
-from servebook.publish.chapters import common, confidence, decode, mixed, prefill, setup, trust
+from servebook.publish.chapters import (
+    common,
+    confidence,
+    decode,
+    mixed,
+    prefill,
+    setup,
+    trust,
+    trust_definitions,
+    trust_summaries,
+)
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.read.campaign import Campaign
 
-CHAPTERS = (setup, trust, prefill, decode, mixed, confidence)
+CHAPTERS = (
+    setup,
+    trust,
+    trust_definitions,
+    trust_summaries,
+    prefill,
+    decode,
+    mixed,
+    confidence,
+)
 FUNCTIONS = [
     pytest.param(getattr(chapter, name), id=f"{chapter.__name__.rsplit('.', 1)[-1]}.{name}")
     for chapter in CHAPTERS
@@ -96,6 +115,8 @@ def test_no_campaign_breaks_a_chapter(function: Callable[[Campaign], Output], ki
         (mixed.twin, "one run", "No two configurations"),
         (trust.clients, "one run", "agreement is not known"),
         (trust.own_against_native, "one run", "No client left a summary"),
+        (trust_definitions.other_definitions, "one run", "differs from ours by definition"),
+        (trust_summaries.summaries_alone, "one run", "left its records"),
         (setup.workloads, "summary only", "a summary without records"),
         (decode.saturation, "repeats", "one concurrency only"),
     ],

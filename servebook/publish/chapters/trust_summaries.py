@@ -1,0 +1,80 @@
+"""Chapter 02, summaries: the runs that left no records, in the client's own figures alone."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from servebook.measure.metrics import METRICS
+from servebook.measure.summaries import summaries
+from servebook.publish import words
+from servebook.publish.chapters import common
+from servebook.publish.output import Figure
+from servebook.read.campaign import Campaign
+
+__all__ = ["summaries_alone"]
+
+_NAME = "trust-summaries"
+_SHOWN = (
+    "duration_s",
+    "request_throughput_req_s",
+    "input_throughput_tok_s",
+    "output_throughput_tok_s",
+    *(
+        f"{family}_{statistic}_ms"
+        for family in ("ttft", "tpot", "itl", "e2e")
+        for statistic in ("mean", "p50", "p99")
+    ),
+)
+
+
+def summaries_alone(campaign: Campaign) -> Figure:
+    """The figures of the runs of level "summary", marked as the client's own."""
+    found = summaries(campaign.tables)
+    if found.empty:
+        return Figure(
+            id=_NAME,
+            title="Runs that left a summary alone",
+            missing="Every run of this campaign left its records, or no figure at all.",
+        )
+    table = common.metrics(campaign).set_index("run_id")
+    shown = found[(found["variant"] == "") & found["metric"].isin(_SHOWN)]
+    wide = shown.set_index(["run_id", "metric"])["value"].unstack("metric")  # noqa: PD010
+    wide = wide.reindex(index=pd.unique(found["run_id"]))
+    columns = {
+        f"{METRICS[name].label} ({METRICS[name].unit})": wide[name].to_numpy()
+        for name in _SHOWN
+        if name in wide
+    }
+    rows = pd.DataFrame(
+        {
+            "run": wide.index,
+            "requests in flight": table.loc[wide.index, "concurrency"].to_numpy(),
+            **columns,
+            "workload": table.loc[wide.index, "workload"].to_numpy(),
+            "configuration": common.labels(campaign, table.loc[wide.index, "configuration"]),
+            "client": table.loc[wide.index, "client"].to_numpy(),
+            "level": "summary",
+        }
+    )
+    means = shown[shown["definition"] != ""]
+    notes = [
+        f"{client}, {words.listed(sorted({METRICS[m].label for m in part['metric']}), most=4)}: "
+        f"{definition}."
+        for (client, definition), part in means.groupby(["client", "definition"], sort=True)
+    ]
+    rows = rows.dropna(axis="columns", how="all")
+    runs = words.capital(words.count(len(rows), "run"))
+    return Figure(
+        id=_NAME,
+        title=f"{runs} left a summary alone: the client's own figures",
+        subtitle=(
+            "Nothing here was recomputed: no record is left to do it with. These figures follow "
+            "the client's definitions and stand in no other figure of this page."
+        ),
+        table=rows.reset_index(drop=True),
+        alt=f"{runs} with the client's own figures, not recomputed.",
+        source=f"{campaign.manifest.provenance}: the clients' summaries, not recomputed",
+        runs=tuple(sorted(wide.index)),
+        notes=tuple(notes),
+        open_table=True,
+    )
