@@ -8,6 +8,13 @@ inverse of that of b / a. What comes out is an interval of the ratio of the geom
 runs. It takes the runs of an arm for independent and alike; what all of them share (one machine,
 one day, one start of the server) is not in it.
 
+Satterthwaite's degrees of freedom are too generous where the arms differ much in their number of
+runs: with 3 runs that scatter more than 10 (30) others, Welch's 95 % interval covers 92.8 %
+(92.4 %). Cochran's weighting of the two critical values (Biometrics 20, 1964) hardly falls short
+but covers up to 98.7 %. ``degrees`` therefore moves from the one to the other as the arms' numbers
+part. With 3 or more runs per arm the interval then covers 93.8 to 96.8 %, whatever the scatters
+(``benchmarks/coverage.py`` integrates and simulates it); with 2 runs in one arm, 90.6 to 97.8 %.
+
 A percentile bootstrap over so few runs is no substitute: over three it can never reach beyond
 their range and covers far less than it says (``servebook.measure.coverage`` measures how much).
 """
@@ -22,10 +29,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-__all__ = ["CONFIDENCE", "POWER", "Ratio", "detectable", "log_interval", "ratio", "runs_needed"]
+__all__ = [
+    "CONFIDENCE",
+    "POWER",
+    "Ratio",
+    "degrees",
+    "detectable",
+    "log_interval",
+    "ratio",
+    "runs_needed",
+]
 
 CONFIDENCE = 0.95
 POWER = 0.80
+#: How far the degrees of freedom go from Satterthwaite's to Cochran's as the arms' numbers part.
+_TOWARDS_COCHRAN = 0.7
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,24 +86,39 @@ class Ratio:
         return f"{self.n_first} and {self.n_second} runs"
 
 
+def degrees(share: npt.ArrayLike, n_first: int, n_second: int) -> Floats:
+    """Degrees of freedom of the difference of two means with scatters of their own.
+
+    ``share`` is the first arm's part of the squared standard error, 0 to 1, any shape. Between
+    Satterthwaite's (1 / df = r^2 / f + (1 - r)^2 / g) and those of Cochran's weighting (r / f +
+    (1 - r) / g), the nearer to the latter the more the numbers of runs differ; equal numbers keep
+    Satterthwaite's. Never more than f + g, never fewer than the smaller of f and g.
+    """
+    r, f, g = np.asarray(share, dtype=np.float64), n_first - 1, n_second - 1
+    towards = _TOWARDS_COCHRAN * (1 - min(f, g) / max(f, g))
+    cross = towards * r * (1 - r)
+    return np.asarray(1 / ((r**2 + cross) / f + ((1 - r) ** 2 + cross) / g))
+
+
 def log_interval(
     first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats, Floats]:
-    """Welch's interval of log(first / second) and its degrees of freedom, along the last axis.
+    """The interval of log(first / second) and its degrees of freedom, along the last axis.
 
     ``first`` and ``second`` hold logarithms, shape (..., n) and (..., m), n and m at least 2.
-    Returns low, high, df, each of shape (...).
+    Returns low, high, df, each of shape (...). NaN where neither arm scatters.
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    n, m = a.shape[-1], b.shape[-1]
     # Each arm is moved to its first run, so that an arm of equal runs has exactly no scatter.
-    test = stats.ttest_ind(a - a[..., :1], b - b[..., :1], equal_var=False, axis=-1)
-    interval = test.confidence_interval(confidence)
-    moved = a[..., 0] - b[..., 0]
-    return (
-        np.asarray(interval.low + moved),
-        np.asarray(interval.high + moved),
-        np.asarray(test.df, dtype=np.float64),
-    )
+    own, other = a - a[..., :1], b - b[..., :1]
+    parts = own.var(axis=-1, ddof=1) / n, other.var(axis=-1, ddof=1) / m
+    total = parts[0] + parts[1]
+    share = np.divide(parts[0], total, out=np.full_like(total, np.nan), where=total > 0)
+    df = degrees(share, n, m)
+    half = stats.t.ppf((1 + confidence) / 2, df) * np.sqrt(total)
+    middle = own.mean(axis=-1) - other.mean(axis=-1) + (a[..., 0] - b[..., 0])
+    return np.asarray(middle - half), np.asarray(middle + half), df
 
 
 def ratio(

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from servebook.measure.coverage import simulated
-from servebook.measure.ratio import detectable, log_interval, ratio, runs_needed
+from servebook.measure.ratio import degrees, detectable, log_interval, ratio, runs_needed
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,9 @@ from servebook.measure.ratio import detectable, log_interval, ratio, runs_needed
     [
         # logs 0.1, 0.3 and 0, 0.2: standard errors 0.1 each, df 2, t 4.30265 x sqrt(0.02)
         ((0.1, 0.3), (0.0, 0.2), 0.1, 4.302653 * math.sqrt(0.02), 2.0),
-        # three runs against two: df = (1/300 + 1/100)^2 / ((1/300)^2 / 2 + (1/100)^2)
-        ((0.0, 0.1, 0.2), (0.0, 0.2), 0.0, None, 1.684210526),
+        # three runs against two: the first arm's share of the squared error is r = 1/4, and
+        # 0.7 (1 - 1/2) r (1 - r) = 0.065625; df = 1 / ((1/16 + 0.065625) / 2 + 9/16 + 0.065625)
+        ((0.0, 0.1, 0.2), (0.0, 0.2), 0.0, None, 1 / 0.6921875),
     ],
 )
 def test_welch_by_hand(
@@ -62,6 +64,29 @@ def test_one_side_without_scatter_leaves_the_other_sides_degrees_of_freedom() ->
     found = ratio([10.0, 10.0, 10.0], [11.0, 12.0, 13.0])
     assert found.known
     assert found.df == pytest.approx(2.0)
+
+
+@given(st.floats(0, 1), st.integers(2, 40), st.integers(2, 40))
+def test_degrees_of_freedom_keep_their_bounds(share: float, n: int, m: int) -> None:
+    df = float(degrees(share, n, m))
+    assert min(n, m) - 1 <= df * (1 + 1e-12)
+    assert df <= (n + m - 2) * (1 + 1e-12)
+    assert df == pytest.approx(float(degrees(1 - share, m, n)), rel=1e-9)
+    satterthwaite = 1 / (share**2 / (n - 1) + (1 - share) ** 2 / (m - 1))
+    assert df <= satterthwaite * (1 + 1e-12)
+    if n == m:
+        assert df == pytest.approx(satterthwaite)
+
+
+def test_the_interval_is_welchs_where_the_arms_are_alike_in_number() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0.3, 0.1, (50, 4)), rng.normal(0, 0.02, (50, 4))
+    low, high, df = log_interval(a, b)
+    test = stats.ttest_ind(a, b, equal_var=False, axis=-1)
+    own = test.confidence_interval(0.95)
+    assert low == pytest.approx(own.low)
+    assert high == pytest.approx(own.high)
+    assert df == pytest.approx(test.df)
 
 
 @pytest.mark.parametrize("bad", [[0.0, 1.0], [-1.0, 1.0], [math.nan, 1.0], [math.inf, 1.0], []])
