@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from servebook.errors import DumpError
 from servebook.read import (
     csvmap,
+    eos,
+    eos_text,
     iproute,
     node_text,
     procnetdev,
@@ -33,6 +35,8 @@ FILES = {
     "lo.csv": csvmap.FORMAT,
     "sonic_cli.log": sonic.FORMAT,
     "COUNTERS_DB_1.json": sonic_db.FORMAT,
+    "eos_counters.json": eos.FORMAT,
+    "eos_interfaces.log": eos_text.FORMAT,
 }
 
 
