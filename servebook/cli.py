@@ -57,6 +57,14 @@ def _parser() -> argparse.ArgumentParser:
     reconstruct.add_argument("--refit", action="store_true", help="fit recipes.csv anew, first")
     reconstruct.set_defaults(run=_reconstruct)
 
+    export = commands.add_parser("export", help="write a campaign's runs for other tools to read")
+    export.add_argument("campaign", type=Path)
+    export.add_argument("--format", choices=["llm-d"], default="llm-d", help="default: llm-d")
+    export.add_argument(
+        "-o", "--output", type=Path, required=True, help=".yaml, .jsonl, .json, or a folder"
+    )
+    export.set_defaults(run=_export)
+
     build = commands.add_parser("build", help="build the page of each campaign")
     build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
@@ -114,6 +122,13 @@ def _reconstruct(args: argparse.Namespace) -> int:
     from servebook.explain.reconstruct.generate import reconstruct
 
     _say(reconstruct(args.campaigns, refit=args.refit))
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from servebook.publish.export import export
+
+    _say(export(args.campaign, args.output))
     return 0
 
 

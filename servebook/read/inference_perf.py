@@ -46,6 +46,8 @@ _CONFIG = (
     re.compile(rb"(?m)^server:"),
 )
 _PARTIAL = re.compile(rb"(?m)^  uid: ['\"]?inference-perf-")
+#: Kinds that are no part of what is read.
+_BESIDE = ("partial", "validation")
 _NAME = re.compile(
     r"(?P<prefix>.*?)(?:(?P<role>per_request|summary|stage_\d{1,6})_(?:lifecycle|prometheus)_metrics"
     r"|config|validation|inference-perf\.partial\..*)\.(?:json|ya?ml)(?:\.gz)?"
@@ -66,6 +68,8 @@ def find(files: Sequence[File]) -> list[Source]:
             role = "records"
         elif kind == "engine":
             role = f"engine_{role}"
+        elif kind in _BESIDE:
+            role = f"{kind}:{file.path.name}"  # one per stage
         dumps[file.path.parent, prefix].setdefault(role, file)
     return [_source(parts) for parts in dumps.values() if any(map(_is_main, parts))]
 
@@ -111,7 +115,7 @@ def read(source: Source) -> Tables:
     told = {
         role: object_of(_document(parts[role], source, aside))
         for role in sorted(parts)
-        if role != "records" and not role.endswith(("partial", "validation", "_summary"))
+        if role != "records" and not role.startswith((*_BESIDE, "engine_summary"))
     }
     stages = {_stage(role): told[role] for role in told if role.startswith("stage_") and told[role]}
     dump = Dump(

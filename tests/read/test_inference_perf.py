@@ -237,6 +237,18 @@ def test_a_real_run_meets_its_own_reports() -> None:
     assert run_metrics(tables)["ttft_mean_ms"].notna().all()
 
 
+def test_all_files_of_a_run_are_its_own(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURE, tmp_path / "reports")
+    for stage in (0, 1):
+        text = f"version: 0.2.1\nrun:\n  uid: inference-perf-stage-{stage}-ab\nresults: {{}}\n"
+        (tmp_path / "reports" / f"inference-perf.partial.stage_{stage}.yaml").write_text(text)
+    found = discover(tmp_path)
+    (source,) = found.sources
+    assert len(source.files) == len(list((tmp_path / "reports").iterdir()))
+    assert not found.companions
+    assert read_tree(tmp_path).runs.num_rows == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
