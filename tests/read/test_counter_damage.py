@@ -13,13 +13,16 @@ from servebook.read import (
     csvmap,
     eos,
     eos_text,
+    ethtool,
     iproute,
     node_text,
+    perfquery,
     procnetdev,
     prometheus_api,
     snmpwalk,
     sonic,
     sonic_db,
+    sysfs,
 )
 from servebook.read.source import Format, Source
 from servebook.tables import Tables
@@ -35,6 +38,9 @@ FILES = {
     "lo.csv": csvmap.FORMAT,
     "sonic_cli.log": sonic.FORMAT,
     "COUNTERS_DB_1.json": sonic_db.FORMAT,
+    "ethtool.log": ethtool.FORMAT,
+    "sysfs.log": sysfs.FORMAT,
+    "perfquery.log": perfquery.FORMAT,
     "eos_counters.json": eos.FORMAT,
     "eos_interfaces.log": eos_text.FORMAT,
 }
