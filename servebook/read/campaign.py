@@ -19,6 +19,7 @@ from servebook.read import csvmap, parquet_series
 from servebook.read.campaign_counters import counter_findings, moved
 from servebook.read.campaign_runs import join_runs, some
 from servebook.read.discover import Discovery, discover
+from servebook.read.engine_clock import engine_moved, run_shifts
 from servebook.read.files import sha256
 from servebook.read.manifest import FILENAME, CounterEntry, Manifest, load_manifest
 from servebook.read.manifest_match import Matcher
@@ -112,9 +113,14 @@ def load(campaign_dir: Path | str) -> Campaign:
     counter_sources, offsets = _counter_sources(
         [s for s in sources if kinds[s.format] == "counters"], counters, findings
     )
+    engines = [source for source in sources if kinds[source.format] == "engine"]
+    for source in engines:  # read in any case; an entry can give their clock's offset
+        path = relative(source.main, source.root)
+        if (hit := counters.match([path, path.rpartition("/")[0]])) is not None:
+            offsets[source.main] = hit.entry.clock_offset_s
     told = {*_OWN, *(relative(source.main, source.root) for source in mapped)}
     refused = [(path, reason) for path, reason in found.refused if path not in told]
-    parts = read_sources([*run_sources, *counter_sources], refused)
+    parts = read_sources([*run_sources, *counter_sources, *engines], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
     if not run_parts:
         why = "; ".join(f"{path}: {reason}" for path, reason in refused[:3])
@@ -125,11 +131,12 @@ def load(campaign_dir: Path | str) -> Campaign:
             "put the clients' dumps below it; `servebook inspect` says what a file is",
         )
     joined, run_findings = join_runs(run_parts, manifest)
-    others = [
-        moved(part.tables, offsets.get(part.source.main))
-        for part in parts
-        if not part.tables.runs.num_rows
-    ]
+    shifts = run_shifts(pa.concat_tables([part.runs for part in run_parts]), joined.runs)
+    others = []
+    for part in parts:
+        if not part.tables.runs.num_rows:
+            offset_s = offsets.get(part.source.main)
+            others.append(engine_moved(moved(part.tables, offset_s), offset_s, shifts))
     refusals = table("refused", [{"path": p, "reason": r} for p, r in sorted(refused)])
     tables = Tables.concat([joined, *others, Tables(refused=refusals)])
     findings += run_findings

@@ -171,6 +171,10 @@ class Rows:
         """What the file ends with is whole after all: a JSON value that closes."""
         self._torn.pop(self.where(path), None)
 
+    def is_torn(self, line: int, path: Path | None = None) -> bool:
+        """Whether the file ends inside this line."""
+        return self._torn.get(self.where(path)) == line
+
     def alias(self, device: str) -> str:
         """The device's name, or "device N" where that is an address, URL or full host name."""
         if not _ADDRESS.fullmatch(device):

@@ -8,7 +8,7 @@ reading of the others.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def discover(path: Path) -> Discovery:
     refused += copies
     if not sources and not refused:
         refused.append((".", f"no dump below it; {UNKNOWN.partition('; ')[2]}"))
-    named = _with_run_ids(sources, kinds, single)
+    named = _with_owners(_with_run_ids(sources, kinds, single))
     left = {file.relative: file for file in open_files if file.root != root}
     return Discovery(root, tuple(named), tuple(sorted(companions)), tuple(sorted(refused)), left)
 
@@ -167,6 +167,23 @@ def _with_run_ids(sources: list[Source], kinds: dict[str, str], single: bool) ->
         if used[run_id] > 1:
             run_id = relative(source.main, root)
         yield replace(source, options={**source.options, "run_id": run_id})
+
+
+def _with_owners(sources: Iterable[Source]) -> list[Source]:
+    """The engine metrics that AIPerf wrote beside a run belong to it."""
+    sources = list(sources)
+    runs: dict[Path, list[Source]] = defaultdict(list)
+    for source in sources:
+        if source.format == "aiperf":
+            runs[source.main.parent].append(source)
+    out = []
+    for source in sources:
+        beside = runs.get(source.main.parent, []) if source.format == "aiperf-server" else []
+        if len(beside) == 1:
+            run_id = beside[0].options["run_id"]
+            source = replace(source, options={**source.options, "run_id": run_id})
+        out.append(source)
+    return out
 
 
 def _bare(path: Path) -> Path:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from servebook.read.discover import discover, read_source
 from servebook.read.files import printable
-from servebook.read.source import Source
+from servebook.read.source import Source, relative
 from servebook.tables import Tables
 
 __all__ = ["inspect", "render"]
@@ -43,6 +43,7 @@ def inspect(path: Path) -> dict[str, Any]:
         "path": printable(str(path)),
         "runs": [],
         "counters": [],
+        "engine": [],
         "set_aside": [],
         "refused": [{"path": name, "reason": reason} for name, reason in found.refused],
         "companions": list(found.companions),
@@ -51,6 +52,7 @@ def inspect(path: Path) -> dict[str, Any]:
         tables = read_source(source)
         out["runs"] += tables.runs.select(list(_RUN_COLUMNS)).to_pylist()
         out["counters"] += _counters(source, tables)
+        out["engine"] += _engine(source, tables)
         out["set_aside"] += tables.set_aside.select(["path", "line", "reason"]).to_pylist()
         out["refused"] += tables.refused.to_pylist()
     out["refused"].sort(key=lambda row: (row["path"], row["reason"]))
@@ -81,6 +83,24 @@ def _counters(source: Source, tables: Tables) -> list[dict[str, Any]]:
     return rows
 
 
+def _engine(source: Source, tables: Tables) -> list[dict[str, Any]]:
+    """One entry per source of engine metrics."""
+    rows = tables.engine
+    if not rows.num_rows:
+        return []
+    return [
+        {
+            "format": source.format,
+            "path": relative(source.main, source.root),
+            "engines": pc.count_distinct(rows["engine"]).as_py(),
+            "metrics": sorted(pc.unique(rows["metric"]).to_pylist()),
+            "n_values": rows.num_rows,
+            "start_ns": pc.min(rows["start_ns"]).as_py(),
+            "end_ns": pc.max(rows["end_ns"]).as_py(),
+        }
+    ]
+
+
 def render(found: dict[str, Any]) -> str:
     """The same as text for a terminal: tables, then what was not used, grouped by reason."""
     blocks = [found["path"]]
@@ -105,12 +125,25 @@ def render(found: dict[str, Any]) -> str:
             for row in found["counters"]
         ]
         blocks.append(_columns("Counters", head, body))
+    if found["engine"]:
+        head = ("file", "engines", "metrics", "values", "seconds")
+        body = [
+            [
+                _cell(row["path"]),
+                _cell(row["engines"]),
+                _cell(", ".join(row["metrics"])),
+                _cell(row["n_values"]),
+                _seconds(row),
+            ]
+            for row in found["engine"]
+        ]
+        blocks.append(_columns("Engine metrics", head, body))
     for title, key in (("Set aside", "set_aside"), ("Refused", "refused")):
         if found[key]:
             blocks.append(_grouped(title, found[key]))
     if found["companions"]:
         blocks.append(f"Beside them, not read as dumps: {len(found['companions'])} files")
-    if not found["runs"] and not found["counters"]:
+    if not found["runs"] and not found["counters"] and not found["engine"]:
         blocks.append("No dump that can be used.")
     return "\n\n".join(blocks)
 

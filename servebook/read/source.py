@@ -75,7 +75,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Format:
-    """A reader: ``kind`` is "runs" or "counters".
+    """A reader: ``kind`` is "runs", "counters" or "engine".
 
     ``find(files)`` returns the sources among the files (those it does not claim stay for the
     formats after it); ``read(source)`` returns their tables and raises DumpError for a dump that

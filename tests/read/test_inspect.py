@@ -20,7 +20,15 @@ def test_shape_of_the_answer(tmp_path: Path) -> None:
     write_json(tmp_path / "r" / "inputs.json", {"data": []})
     write_json(tmp_path / "other.json", {"a": 1})
     found = inspect(tmp_path)
-    assert list(found) == ["path", "runs", "counters", "set_aside", "refused", "companions"]
+    assert list(found) == [
+        "path",
+        "runs",
+        "counters",
+        "engine",
+        "set_aside",
+        "refused",
+        "companions",
+    ]
     (run,) = found["runs"]
     assert run == {
         "run_id": "r",
