@@ -1,7 +1,7 @@
 """Walks of IF-MIB::ifXTable as net-snmp prints them, a `### <epoch>` line before each walk.
 
-Written by: net-snmp's snmpwalk and snmpbulkwalk, with names or numbers (``-On``), with or without
-types (``-Oq``, ``-OQ``), with short names (``-Os``).
+Written by: net-snmp's snmpwalk and snmpbulkwalk with any output option (``-On``, ``-Oq``, ``-Os``,
+``-OX``, ``-Of``, ``-Ot``, ...), snmptable (best with ``-Ci -Cf ,``), and snmpsim's ``.snmprec``.
 Specified in: RFC 2863 (IF-MIB), RFC 3418 (sysUpTime).
 Cannot tell: its own time, which device it was, and when the agent read the hardware: agents cache
 (net-snmp about 3 s), so values repeat and then jump, and a walk is not atomic. 32-bit octet
@@ -10,13 +10,15 @@ counters wrap within a second on a fast link and are set aside.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
 from servebook.errors import DumpError
-from servebook.read.counter_names import NAMES, TOO_NARROW
+from servebook.read.counter_names import TOO_NARROW
 from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.counter_stamps import Block, blocks, find_texts
+from servebook.read.snmp_oids import SNMP_NAMES, object_of, text_value, uptime_s
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
@@ -24,34 +26,21 @@ __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "snmpwalk"
 _LINE = re.compile(
-    r"\s*(?P<oid>(?:[\w-]+::)?[A-Za-z][\w-]*|\.?(?:iso\.|1\.)[\d.]+?)"
-    r"(?:[.\[](?P<index>\d+)\]?)?\s+(?:=\s*)?"
-    r"(?:(?P<type>Counter64|Counter32|Gauge32|STRING|Timeticks|INTEGER|Unsigned32):\s*)?(?P<value>.*)"
+    r"\s*(?P<oid>[^\s=|]+)\s+(?:=\s*)?(?:Wrong Type \(should be \w+\): )?"
+    r"(?:(?P<type>Counter64|Counter32|Gauge32|Hex-STRING|STRING|Timeticks|INTEGER|Unsigned32|OID"
+    r"|Network Address|IpAddress):\s*)?(?P<value>.*)"
 )
+_RECORD = re.compile(r"(?P<oid>[\d.]+)\|(?P<type>\d+x?)\|(?P<value>.*)", re.ASCII)
+_RECORD_TYPES = {"4x": "Hex-STRING"}
+_TABLE = re.compile(r"SNMP table: ")
 _HEAD = re.compile(
-    rb"(?m)^\s*((IF-MIB::)?if(HC|Name|Descr|Index|HighSpeed|In|Out)|DISMAN-EVENT-MIB::sysUpTime"
-    rb"|\.?(iso|1)\.3\.6\.1\.2\.1\.(31\.1\.1\.1|2\.2\.1|1\.3)\.)\S*\s"
+    rb"(?m)^\s*(([\w-]+::|\.?iso\.org\.[\w.-]*\.)?"
+    rb"(if(HC|Name|Descr|Index|HighSpeed|In|Out)|sysUpTime|dot3(HC)?(In|Out)Pause)"
+    rb"|(\.?(iso|1)\.3\.6\.1\.2\.1|(SNMPv2-SMI::)?mib-2)\.(31\.1\.1\.1|2\.2\.1|1\.3)\.)[^\s|]*[\s|]"
+    rb"|^SNMP table: (IF-MIB::)?if(X)?Table"
 )
-_IFX, _IF = "1.3.6.1.2.1.31.1.1.1.", "1.3.6.1.2.1.2.2.1."
-_OIDS = {
-    _IFX + "1": "ifName",
-    _IFX + "6": "ifHCInOctets",
-    _IFX + "7": "ifHCInUcastPkts",
-    _IFX + "10": "ifHCOutOctets",
-    _IFX + "11": "ifHCOutUcastPkts",
-    _IFX + "15": "ifHighSpeed",
-    _IF + "2": "ifDescr",
-    _IF + "5": "ifSpeed",
-    _IF + "10": "ifInOctets",
-    _IF + "13": "ifInDiscards",
-    _IF + "14": "ifInErrors",
-    _IF + "16": "ifOutOctets",
-    _IF + "19": "ifOutDiscards",
-    _IF + "20": "ifOutErrors",
-    "1.3.6.1.2.1.1.3": "sysUpTime",
-}
 _DEVICE = "agent"
-_TICKS = re.compile(r"\(?(\d{1,20})\)?", re.ASCII)
+_NO_ANSWER = ("No Such ", "No more variables")
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -69,7 +58,10 @@ def read(source: Source) -> Tables:
     names: dict[str, dict[str, str]] = {"ifName": {}, "ifDescr": {}}
     narrow = False
     for block in blocks(rows, "a walk of ifXTable"):
-        for line, text in block.lines:
+        for place, (line, text) in enumerate(block.lines):
+            if _TABLE.match(text):
+                narrow |= _table(rows, names, block, place + 1)
+                break
             if text.strip():
                 narrow |= _line(rows, names, block, line, text)
     if not len(rows):
@@ -89,46 +81,73 @@ FORMAT = Format(_NAME, "counters", find, read)
 
 def _line(rows: Rows, names: dict[str, dict[str, str]], block: Block, line: int, text: str) -> bool:
     """Adds one line of a walk; True for a counter that is too narrow."""
-    match = _LINE.fullmatch(text)
-    if match is None:
+    match = _RECORD.fullmatch(text) or _LINE.fullmatch(text)
+    found = object_of(match["oid"]) if match else None
+    if match is None or found is None or match["value"].startswith(_NO_ANSWER):
         rows.aside("line", "no line of a walk (OID = TYPE: value)", line, block.path)
         return False
-    oid, index, value = match["oid"], match["index"], match["value"].strip()
-    if oid[0].isalpha() and not oid.startswith("iso."):
-        name = oid.rpartition("::")[2]
-    else:
-        name = _OIDS.get(oid.lstrip(".").replace("iso.", "1."), "")
+    kind = _RECORD_TYPES.get(match["type"] or "", match["type"])
+    return _value(rows, names, block, line, (*found, kind, match["value"].strip()))
+
+
+def _value(
+    rows: Rows,
+    names: dict[str, dict[str, str]],
+    block: Block,
+    line: int,
+    found: tuple[str, str, str | None, str],
+) -> bool:
+    name, index, kind, value = found
     if name in TOO_NARROW:
         rows.aside_once(name, TOO_NARROW[name], line, block.path)
         return True
     try:
         if name in names:
-            names[name][index] = value.strip('"')
-        elif name in ("sysUpTime", "sysUpTimeInstance"):
-            ticks = _TICKS.match(value)
-            torn = value.startswith("(") and ")" not in value
-            if ticks is None or torn or value[ticks.end() :][:1].isdigit():
-                raise ValueError("no time ticks")
+            names[name][index] = text_value(kind, value)
+        elif name == "sysUpTime":
             series = rows.series(_DEVICE, None, "uptime_s", None, kind="gauge")
-            rows.add(series, block.ts_ns, int(ticks[1]) / 100, block.stamp, line)
-        elif name in NAMES:
-            meaning = NAMES[name]
+            rows.add(series, block.ts_ns, uptime_s(value), block.stamp, line)
+        elif name in SNMP_NAMES:
+            meaning = SNMP_NAMES[name]
             # IF-MIB's own Counter64; only snmp_exporter takes it modulo 2^53.
             bits = 64 if name.startswith("ifHC") else meaning.bits
-            series = rows.series(
-                _DEVICE,
-                f"ifIndex {index}",
-                meaning.metric,
-                meaning.direction,
-                kind=meaning.kind,
-                bits=bits,
-            )
+            key = rows.meant(dataclasses.replace(meaning, bits=bits), _DEVICE, f"ifIndex {index}")
             if meaning.kind == "counter":
-                rows.add(series, block.ts_ns, whole(value), block.stamp, line)
+                rows.add(key, block.ts_ns, whole(value), block.stamp, line)
             elif speed := number(value) * meaning.factor:
-                rows.add(series, block.ts_ns, speed, block.stamp, line)
+                rows.add(key, block.ts_ns, speed, block.stamp, line)
             else:
                 rows.aside_once(name, "the device does not know its speed", line, block.path)
+        else:
+            rows.aside_once("other objects", "no counters of interfaces", line, block.path)
     except ValueError as error:
         rows.aside("reading", str(error), line, block.path)
     return False
+
+
+def _table(rows: Rows, names: dict[str, dict[str, str]], block: Block, start: int) -> bool:
+    """The rows of `snmptable` from the line after its title on; True for narrow counters alone.
+
+    A row is named by its ifName or ifDescr, or by the index that -Ci adds.
+    """
+    narrow = False
+    header: list[str] | None = None
+    mark: str | None = None
+    for line, text in block.lines[start:]:
+        if not text.strip():
+            continue
+        if header is None:
+            mark = next((sign for sign in ",;|\t" if sign in text), None)
+            header = [cell.strip() for cell in text.split(mark)]
+            continue
+        cells = [cell.strip() for cell in text.split(mark)]
+        row = dict(zip(header, cells, strict=False))
+        label = row.get("ifName") or row.get("ifDescr") or row.get("index")
+        if len(cells) != len(header) or not label:
+            rows.aside("row", "not one value per column; add `-Cf ,`", line, block.path)
+            continue
+        for name, value in row.items():
+            if name in SNMP_NAMES or name in TOO_NARROW:
+                narrow |= _value(rows, names, block, line, (name, label, None, value))
+                names["ifName"].setdefault(label, label)
+    return narrow
