@@ -13,6 +13,7 @@ from servebook.publish.charts.layout import (
     LINE_PX,
     counts_axis,
     label_positions,
+    label_room,
     log_range,
     log_scale,
     log_ticks,
@@ -38,6 +39,7 @@ def against_one_percent(
         height: of the picture in px.
 
     """
+    height = max(height, label_room(points.drop_duplicates("series")["label"]) + 60)
     x_range, x_ticks = counts_axis(list(points["concurrency"]))
     shares = list(points["share"]) + list(points["low"].dropna()) + list(points["high"].dropna())
     if expected is not None:

@@ -6,7 +6,7 @@ Layout only: pixels and ticks, no measurement. Everything is deterministic in it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import altair as alt
 
@@ -15,6 +15,7 @@ __all__ = [
     "Range",
     "counts_axis",
     "label_positions",
+    "label_room",
     "log_range",
     "log_scale",
     "log_ticks",
@@ -122,6 +123,15 @@ def spread_out(
                 placed[j] = min(placed[j], limit - sizes[j] / 2)
                 limit = placed[j] - sizes[j] / 2
     return placed
+
+
+def label_room(texts: Iterable[str]) -> int:
+    r"""The px that the labels of ``label_positions`` take below one another.
+
+    >>> label_room(["one", "two\nlines", ""])
+    51
+    """
+    return round(sum(LINE_PX * (1 + str(text).count("\n")) + 3.0 for text in texts if text))
 
 
 def label_positions(

@@ -14,6 +14,7 @@ from servebook.publish.charts.layout import (
     LINE_PX,
     Range,
     counts_axis,
+    label_room,
     log_range,
     log_scale,
     log_ticks,
@@ -52,6 +53,8 @@ def over_concurrency(
 
     """
     points = points.sort_values(["series", "concurrency"], kind="stable", ignore_index=True)
+    # Labels that need more than the plot's height would press the plot flat.
+    height = max(height, label_room(points.drop_duplicates("series")["label"]) + 60)
     x_values = [*points["concurrency"], *([] if limits is None else limits["concurrency"])]
     x_range, x_ticks = counts_axis(x_values)
     y_values = pd.concat([points["value"], points["low"], points["high"]]).dropna()

@@ -11,6 +11,7 @@ from servebook.publish import theme
 from servebook.publish.charts.layout import (
     LINE_PX,
     label_positions,
+    label_room,
     log_range,
     log_scale,
     log_ticks,
@@ -39,6 +40,8 @@ def longer_than(
         height: of the picture in px.
 
     """
+    # Labels that need more than the plot's height would press the plot flat.
+    height = max(height, label_room(marks["text"]) + 60 if len(marks) else 0)
     x_range = log_range(list(curves["x"]), 0.02, 0.02)
     shares = curves.loc[curves["share"] > 0, "share"]
     low = min([float(shares.min()) if len(shares) else 0.001, 0.001])

@@ -81,6 +81,26 @@ def survival() -> Any:
     return longer_than(curves, pd.DataFrame([mark]), "gap, ms", "share")
 
 
+@pytest.mark.parametrize("n", [1, 12])
+def test_many_labels_do_not_press_the_plot_flat(n: int) -> None:
+    names = [f"label {i}" for i in range(n)]
+    curve = [{"series": s, "x": x, "share": y} for s in names for x, y in ((5, 1.0), (60, 0.01))]
+    row = {"x": 60.0, "share": 0.01, **BLUE}
+    marks = pd.DataFrame([{"series": s, "text": f"{s}\nof two\nlines", **row} for s in names])
+    curves = pd.DataFrame(curve).assign(colour="#0072B2", context=False)
+    ends = [part for s in names for part in line(s + "\ntwo\nlines", BLUE, {1: 10.0, 4: 20.0})]
+    for chart in (
+        longer_than(curves, marks, "gap, ms", "share"),
+        over_concurrency(pd.DataFrame(ends), "tokens/s"),
+    ):
+        text = vl_convert.vegalite_to_vega(specification(chart), vl_version="6.4")
+        svg = ElementTree.fromstring(vl_convert.vega_to_svg(text))
+        plot = svg.find(".//{*}path[@class='background']")
+        assert plot is not None
+        tall = float(plot.attrib["d"].partition("v")[2].partition("h")[0])
+        assert tall > 200
+
+
 def frequency() -> Any:
     row = {"series": "a", "label": "label a", "low": NAN, "high": NAN, "text": "p99 11 ms"}
     points = pd.DataFrame(
