@@ -21,19 +21,24 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import median_filter
 
-__all__ = ["NEAR", "Clock", "Placed", "Sequence", "place"]
+__all__ = [
+    "EXPLAINED",
+    "LEAST",
+    "NEAR",
+    "Clock",
+    "Placed",
+    "Sequence",
+    "on_time",
+    "place",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: A token this share of a decode step from its step's end counts as on time.
 NEAR = 0.2
-#: Below this share of tokens on time one clock does not explain the run.
-_EXPLAINED = 0.5
-#: More replicas than this are not told apart.
-_MOST_CLOCKS = 32
-#: Several clocks must explain so much more than one.
-_GAIN = 0.1
+#: Below this share of tokens on time a clock does not explain a request.
+EXPLAINED = 0.5
 #: Residuals count at most this many decode steps, so that one pause does not outweigh a row.
 _CLIP = 3.0
 #: A first token before the end of the step ahead of it weighs this much: it cannot be.
@@ -94,22 +99,16 @@ class Placed:
     steps: list[Ints]
 
 
-def place(sequences: list[Sequence], scale: float) -> Placed:
-    """Place the sequences (in the order of their first tokens) on as few clocks as explain them.
+def place(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
+    """Place the sequences, in the order of their first tokens, on at most ``most`` clocks.
 
-    ``scale`` is the length of a decode step. One clock is tried first; only where fewer than half
-    of the tokens lie within ``NEAR`` of their step's end may a sequence open another one.
+    ``scale`` is the length of a decode step. ``servebook.measure.replicas`` tells how many clocks
+    there are.
     """
-    one = _refined(sequences, _pass(sequences, scale, most=1), scale)
-    if _on_time(sequences, one, scale) >= _EXPLAINED:
-        return one
-    more = _refined(sequences, _pass(sequences, scale, most=_MOST_CLOCKS), scale)
-    # A clock of one request explains it for nothing: its steps count as not explained.
-    gain = _on_time(sequences, more, scale, alone=0.0) - _on_time(sequences, one, scale)
-    return more if gain > _GAIN else one
+    return _refined(sequences, _pass(sequences, scale, most), scale)
 
 
-def _pass(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
+def _pass(sequences: list[Sequence], scale: float, most: int) -> Placed:
     clocks = [Clock()]
     chosen = np.full(len(sequences), -1, dtype=np.int64)
     steps = [np.empty(0, dtype=np.int64) for _ in sequences]
@@ -121,7 +120,7 @@ def _pass(sequences: list[Sequence], scale: float, *, most: int) -> Placed:
             continue
         best, (begin, shared, near) = _choose(clocks, one, scale, most)
         own = begin + np.arange(len(one.times), dtype=np.int64)
-        if not one.exact or (shared >= _LEAST and near < _MOSTLY):
+        if not one.exact or (shared >= LEAST and near < _MOSTLY):
             free = _by_time(clocks[best], one, scale)
             if not one.exact or _skipped(clocks[best], free, one.times, scale):
                 own = free
@@ -141,7 +140,7 @@ def _choose(
     running = [i for i, fit in enumerate(fits) if fit[1] > 0]
     if running:
         best = max(running, key=lambda i: fits[i][2])
-        if fits[best][1] < _LEAST or fits[best][2] >= _EXPLAINED:
+        if fits[best][1] < LEAST or fits[best][2] >= EXPLAINED:
             return best, fits[best]
     # A clock that has run out before this request is as good as a new one.
     idle = [i for i, clock in enumerate(clocks) if i not in running]
@@ -161,7 +160,7 @@ _SMOOTH = 7
 #: So large a share of tokens that are nearest to one placing needs no closer look.
 _CLEAR = 0.8
 #: Fewer shared steps than this do not tell two clocks apart.
-_LEAST = 8
+LEAST = 8
 
 
 def _fit(clock: Clock, one: Sequence, scale: float) -> tuple[int, int, float]:
@@ -180,7 +179,7 @@ def _fit(clock: Clock, one: Sequence, scale: float) -> tuple[int, int, float]:
     low = int(offset.min())
     votes = np.bincount(offset - low)
     best = low + int(votes.argmax())
-    clear = votes.max() >= max(_CLEAR * last, _LEAST) and 0 <= best <= latest
+    clear = votes.max() >= max(_CLEAR * last, LEAST) and 0 <= best <= latest
     if not clear:
         options = {best - 1, best, best + 1, int(offset[0]), int(offset[-1]), latest}
         options = {o for o in options if 0 <= o <= n}
@@ -212,7 +211,7 @@ def _cost(ends: Floats, one: Sequence, begin: int, scale: float) -> float:
 def _share(clock: Clock, steps: Ints, times: Floats, scale: float) -> float:
     """The share of the chunks on known steps that are on time; 1 where there are too few."""
     known = steps < clock.n
-    if known.sum() < _LEAST:
+    if known.sum() < LEAST:
         return 1.0
     return _near(times[known], clock.ends[steps[known]], scale)
 
@@ -227,7 +226,7 @@ def _skipped(clock: Clock, steps: Ints, times: Floats, scale: float) -> bool:
     Tokens that came late at its end look like a skip, too; so some must follow each one.
     """
     at = np.flatnonzero(np.diff(steps) > 1)
-    if not 1 <= len(at) <= _SKIPS or len(times) - at[-1] <= _LEAST:
+    if not 1 <= len(at) <= _SKIPS or len(times) - at[-1] <= LEAST:
         return False
     long = np.diff(steps)[at].min() >= _SKIP_STEPS
     return bool(long) and _share(clock, steps, times, scale) >= _MOSTLY
@@ -293,7 +292,7 @@ def _better(one: Sequence, others: Floats, at: int, scale: float) -> int:
             continue
         left = one.times - others[at + by : at + by + n]
         left = left[~np.isnan(left)]
-        if len(left) < _LEAST:
+        if len(left) < LEAST:
             return 0
         usual = float(np.partition(left, len(left) // _Q)[len(left) // _Q])
         cost = float(np.minimum(np.abs(left - usual), _CLIP * scale).mean())
@@ -308,7 +307,7 @@ def _better(one: Sequence, others: Floats, at: int, scale: float) -> int:
     return best if costs[best] < _CLEARLY * costs[0] else 0
 
 
-def _on_time(
+def on_time(
     sequences: list[Sequence], placed: Placed, scale: float, alone: float = np.nan
 ) -> float:
     """The share of chunks within ``NEAR`` of the earliest chunk of their step.

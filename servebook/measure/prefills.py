@@ -53,16 +53,34 @@ class Prefills:
     end: Floats
 
 
-def prefill_style(first: Floats, step: Ints, ends: Floats, joined: Bools, scale: float) -> str:
+def prefill_style(
+    first: Floats, step: Ints, ends: Floats, joined: Bools, scale: float, late: Floats
+) -> str:
     """Name "shared" where first tokens come out with running requests' tokens, else "separate".
 
-    "" where no request got its first token while others were running.
+    ``late`` is how long after their step's end the running requests' tokens came. "" where no
+    request got its first token while others were running. A first token that came with the others
+    came as late as they did; one out of a step of its own came later by its prefill, and the decode
+    step that it held up took that much longer.
     """
     beside = joined[step]
     if not beside.any():
         return ""
     apart = first[beside] - ends[step[beside] - 1]
-    return "shared" if (np.abs(apart) <= _SAME * scale).mean() > 0.5 else "separate"
+    if (np.abs(apart) <= _SAME * scale).mean() > 0.5:
+        return "shared"
+    late = late[~np.isnan(late)]
+    usual = float(np.median(late)) if len(late) else 0.0
+    # Of several prompts ahead of one step only the last one ended when all were done.
+    at, last = np.unique(step[beside], return_inverse=True)
+    done = np.full(len(at), -np.inf)
+    np.maximum.at(done, last, first[beside])
+    length = np.diff(ends, prepend=np.nan)
+    plain = joined.copy()
+    plain[step] = False
+    spare = length[at] - (np.median(length[plain]) if plain.any() else scale)
+    with_them = usual + max(0.5 * float(np.median(spare)), _SAME * scale)
+    return "shared" if float(np.median(done - ends[at - 1])) <= with_them else "separate"
 
 
 def find_prefills(

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
-from servebook.measure.clock import NEAR, Placed, Sequence, place
+from servebook.measure.clock import NEAR, Placed, Sequence
 from servebook.measure.prefills import Prefills, find_prefills, prefill_style
+from servebook.measure.replicas import on_few_clocks
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
 
@@ -113,7 +114,7 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
     order = begun[np.lexsort((run.start[begun], run.first[begun]))]
     rows = [np.arange(run.bounds[i], run.bounds[i + 1]) for i in order]
     rows = [own[~run.leading[own]] for own in rows]
-    placed = place(
+    placed = on_few_clocks(
         [
             Sequence(float(run.first[i]), run.gap_end[own], bool(run.exact[i]))
             for i, own in zip(order, rows, strict=True)
@@ -126,7 +127,15 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
     has = step_of_request >= 0
     first = np.zeros(len(engine), dtype=bool)
     first[step_of_request[has]] = True
-    style = prefill_style(run.first[has], step_of_request[has], ends, joined, run.scale)
+    late = np.where(step_of_gap >= 0, run.gap_end - ends[step_of_gap], np.nan)
+    style = prefill_style(
+        run.first[has],
+        step_of_request[has],
+        ends,
+        joined,
+        run.scale,
+        late[decoded[step_of_gap] > 1],
+    )
     shared = style == "shared"
     plain = joined & (shared | ~first)
     _, least = _usual(ends, decoded, plain, run.scale, shared)

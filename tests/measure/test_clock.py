@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from servebook.measure.clock import Sequence, place
+from servebook.measure.clock import Sequence
+from servebook.measure.replicas import on_few_clocks as place
 
 STEP = 10.0
 

@@ -94,13 +94,13 @@ def test_without_late_deliveries_nothing_is_missed() -> None:
     assert gaps["prefill_tokens"].tolist() == expected
 
 
-@pytest.mark.parametrize("replicas", [2, 3])
-def test_replicas_with_clocks_of_their_own(replicas: int) -> None:
+@pytest.mark.parametrize(("replicas", "rate"), [(2, 50_000), (3, 50_000), (2, 300_000)])
+def test_replicas_with_clocks_of_their_own(replicas: int, rate: float) -> None:
     rng = np.random.default_rng(11)
     start, emitted, prefills, isls, osls = [], [], [], [], []
     for _ in range(replicas):
         isl, osl = lengths(rng, 40, 768, 80)
-        toy = Toy(isl, osl, 6, 8, decode_s=0.010, per_seq_s=0.0003).run(rng)
+        toy = Toy(isl, osl, 6, 8, rate, decode_s=0.010, per_seq_s=0.0003).run(rng)
         shift = rng.uniform(0, 0.02)
         start += (toy.start + shift).tolist()
         emitted += [[t + shift for t in times] for times in toy.emitted]
@@ -113,6 +113,19 @@ def test_replicas_with_clocks_of_their_own(replicas: int) -> None:
     row = step_quality(timelines(tables)).iloc[0]
     assert row["n_engines"] == replicas
     assert row["on_time_fraction"] > 0.9
+
+
+def test_a_client_that_reads_late_is_no_replica() -> None:
+    # Its three workers sleep a third of the time, and wake one after the other.
+    rng = np.random.default_rng(1)
+    isls, osls = lengths(rng, 120, 768, 80)
+    toy = Toy(isls, osls, 12).run(rng)
+    times = delivered(toy.emitted, rng, pauses_per_s=20, pause_s=0.03)
+    tables = as_tables(toy.start, times, isls, osls)
+    gaps = gap_stalls(tables)
+    assert step_quality(timelines(tables)).iloc[0]["n_engines"] == 1
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.97, found
 
 
 def test_prompts_that_share_a_prefill_step_do_not_stall_each_other() -> None:
@@ -218,6 +231,45 @@ def test_the_engine_models_steps_are_recovered(chunked: bool, replicas: int) -> 
     row = step_quality([line]).iloc[0]
     assert row["n_engines"] == 1  # lockstep: one clock
     assert row["on_time_fraction"] > 0.9
+
+
+@pytest.mark.parametrize("jitter_s", [0.001, 0.002, 0.005])
+@pytest.mark.parametrize("budget", [128, 512, 2048])
+def test_chunked_prefill_is_known_whatever_the_clients_jitter(jitter_s: float, budget: int) -> None:
+    rng = np.random.default_rng(1)
+    isl, osl = lengths(rng, 100, 900, 60)
+    engine = Engine(
+        decode_base_s=0.008,
+        decode_per_seq_s=0.0002,
+        prefill_rate_tok_s=40_000,
+        prefill_budget_tok=budget,
+        max_num_seqs=16,
+        chunked=True,
+    )
+    run = simulate(engine, Client(isl, osl, concurrency=12, overhead_s=0.003))
+    times = [
+        np.maximum.accumulate(one + np.abs(rng.normal(0, jitter_s, len(one))))
+        for one in (run.token_times_s(i) for i in range(len(osl)))
+    ]
+    gaps = gap_stalls(as_tables(run.start_s, times, isl, osl))
+    assert set(gaps["prefill_style"]) == {"shared"}
+    assert gaps["is_stall"].mean() < 0.005
+
+
+@pytest.mark.parametrize("jitter_s", [0.001, 0.003, 0.006])
+@pytest.mark.parametrize(("rate", "isl"), [(50_000, 768), (300_000, 768), (50_000, 16)])
+def test_so_are_separate_prefills(jitter_s: float, rate: float, isl: int) -> None:
+    rng = np.random.default_rng(1)
+    isls, osls = lengths(rng, 100, isl, 60)
+    toy = Toy(isls, osls, 8, 16, rate).run(rng)
+    times = [
+        np.maximum.accumulate(np.array(one) + np.abs(rng.normal(0, jitter_s, len(one))))
+        for one in toy.emitted
+    ]
+    gaps = gap_stalls(as_tables(toy.start, times, isls, osls))
+    assert set(gaps["prefill_style"]) == {"separate"}
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.98, found
 
 
 def test_the_planted_prefill_rate_and_a_control_that_fails() -> None:
