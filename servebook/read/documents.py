@@ -6,10 +6,8 @@ value must not cost the file. YAML is built from ruamel's safe loader, so that n
 
 from __future__ import annotations
 
-import gzip
 import json
 import warnings
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from servebook.errors import DumpError
-from servebook.read.files import open_bytes
+from servebook.read.codecs import DAMAGED
+from servebook.read.files import MAX_TEXT_BYTES, open_bytes
 
-__all__ = ["MAX_JSON_BYTES", "MAX_YAML_BYTES", "json_value", "main_document", "read_bytes", "yaml"]
+__all__ = ["MAX_YAML_BYTES", "json_value", "main_document", "read_bytes", "yaml"]
 
-MAX_JSON_BYTES = 1 << 30
 #: YAML takes about a hundred times the time of JSON; no client writes one of this size.
 MAX_YAML_BYTES = 8 << 20
 
@@ -36,7 +34,7 @@ def json_value(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8", "replace"))
     except json.JSONDecodeError as error:
-        torn = error.pos >= error.doc.rstrip().__len__() - 1 or "Unterminated" in error.msg
+        torn = error.pos >= len(error.doc.rstrip()) - 1 or "Unterminated" in error.msg
         tail = "; the file is torn there" if torn else ""
         raise ValueError(f"no valid JSON (line {error.lineno}){tail}") from None
     except RecursionError:
@@ -65,13 +63,13 @@ def yaml(data: bytes) -> list[Any]:
         raise ValueError("YAML with a value that has no meaning") from None
 
 
-def read_bytes(path: Path, limit: int = MAX_JSON_BYTES) -> bytes:
+def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
     """The unpacked content of a file; raises ValueError for one that is too large or damaged."""
     try:
         with open_bytes(path) as stream:
             data = stream.read(limit + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise ValueError("a gzip stream that is cut short or damaged") from None
+    except DAMAGED:
+        raise ValueError("a compressed stream that is cut short or damaged") from None
     except OSError as error:
         raise ValueError(f"a file that cannot be read ({error.strerror})") from None
     if len(data) > limit:

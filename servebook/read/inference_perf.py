@@ -58,10 +58,12 @@ def find(files: Sequence[File]) -> list[Source]:
     """The runs among ``files``: the reports of one folder that share a name's prefix."""
     dumps: dict[tuple[Path, str], dict[str, File]] = defaultdict(dict)
     for file in files:
+        name = _NAME.fullmatch(file.path.name)
         kind = _kind(file.head)
+        if kind is None and name and name["role"] and _REPORT[0].search(file.head):
+            kind = "report"  # cut before its last part: its refusal then says so
         if kind is None:
             continue
-        name = _NAME.fullmatch(file.path.name)
         prefix = name["prefix"] if name else file.path.name
         role = (name["role"] if name else None) or kind
         if kind == "records":

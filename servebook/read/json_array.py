@@ -7,14 +7,13 @@ element costs itself alone, because the next one is found by how its text begins
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from servebook.read.codecs import DAMAGED
 from servebook.read.files import open_bytes
 
 __all__ = ["MAX_ELEMENT_CHARS", "elements"]
@@ -22,6 +21,7 @@ __all__ = ["MAX_ELEMENT_CHARS", "elements"]
 #: No request takes more; a longer one is an array without its ends.
 MAX_ELEMENT_CHARS = 64 << 20
 _READ = 1 << 20
+_PIECE = 1 << 16
 #: How near to the end of what was read an error may lie and yet be owed to the rest.
 _EDGE = 16
 _SPACE = re.compile(r"[\s\ufeff]*")
@@ -33,7 +33,7 @@ class _Text:
     """The text of a stream, read as far as it is needed; what was used is let go."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        self._read = getattr(stream, "read1", stream.read)
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.text = ""
         self.line = 1
@@ -42,14 +42,20 @@ class _Text:
 
     def more(self) -> None:
         """Read at least as much again, so that an element of any length takes linear time."""
+        wanted, parts = max(_READ, len(self.text)), []
         try:
-            data = self._stream.read(max(_READ, len(self.text)))
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            data, self.damage = b"", "the gzip stream is cut short or damaged"
+            while wanted > 0:
+                # Piece by piece: what comes before the damage of a compressed stream counts.
+                parts.append(self._read(min(wanted, _PIECE)))
+                if not parts[-1]:
+                    self.ended = True
+                    break
+                wanted -= len(parts[-1])
+        except DAMAGED:
+            self.ended, self.damage = True, "the compressed stream is cut short or damaged"
         except OSError as error:
-            data, self.damage = b"", f"the file cannot be read further ({error.strerror})"
-        self.ended = not data
-        self.text += self._decode(data, final=self.ended)
+            self.ended, self.damage = True, f"the file cannot be read further ({error.strerror})"
+        self.text += self._decode(b"".join(parts), final=self.ended)
 
     def drop(self, upto: int) -> None:
         self.line += self.text.count("\n", 0, upto)
@@ -119,7 +125,9 @@ def _one(text: _Text, decoder: json.JSONDecoder) -> tuple[Any, int, str | None]:
     while True:
         try:
             value, end = decoder.raw_decode(text.text)
-            if end < len(text.text) or text.ended:
+            # "0." is 0 and a point, unless more of it is to come.
+            cut = isinstance(value, int | float) and len(text.text) - end < _EDGE
+            if (end < len(text.text) and not cut) or text.ended:
                 return value, end, None
         except json.JSONDecodeError as error:
             cut = "Unterminated" in error.msg or error.pos >= len(text.text) - _EDGE
