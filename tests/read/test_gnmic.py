@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servebook.errors import DumpError
@@ -17,6 +17,7 @@ from servebook.read.files import survey
 from servebook.read.source import Source
 from servebook.tables import Tables
 
+WRITTEN = Path(__file__).parents[1] / "fixtures" / "counters" / "written"
 AT = 1_767_225_600_000_000_000
 COUNTERS = "/interfaces/interface/state/counters/"
 
@@ -102,3 +103,104 @@ def test_a_file_cut_anywhere_is_read_or_refused(cut: int, tmp_path_factory) -> N
         assert read(path).samples.num_rows <= 3
     except DumpError:
         assert cut < len(whole)
+
+
+def short(tables: Tables) -> list[tuple[object, ...]]:
+    keys = ("device", "interface", "direction", "metric", "count", "ts_ns")
+    return [tuple(row[key] for key in keys) for row in tables.samples.to_pylist()]
+
+
+def test_the_other_formats_are_found() -> None:
+    found = [source.main.name for source in gnmic.find(survey(WRITTEN))]
+    assert found == ["gnmic_flat.log", "gnmic_json.log", "gnmic_protojson.log"]
+
+
+def test_json_notifications() -> None:
+    tables = read(WRITTEN / "gnmic_json.log")
+    first, second = 1795972223_055_001_002, 1795972224_055_001_002
+    assert short(tables) == [
+        ("device 1", "Ethernet1/1", "rx", "bytes", 2**64 - 1, first),
+        ("device 1", "Ethernet1/1", "tx", "bytes", 7, first),
+        ("device 1", "Ethernet1/1", "rx", "bytes", 5, second),
+        ("device 1", "Ethernet1/1", "rx", "drops", 1, second),
+        ("device 1", "Ethernet1/2", "tx", "bytes", 9, second),
+    ]
+    assert "192.0.2" not in str(tables.samples.to_pylist())
+    told = tables.set_aside["reason"].to_pylist()
+    assert "notifications: no values (1 reading)" in told
+    assert any(reason.startswith("last-clear:") for reason in told)
+
+
+def test_the_answer_of_get_is_one_array(tmp_path: Path) -> None:
+    texts = (WRITTEN / "gnmic_json.log").read_text().split("\n}\n")[:1]
+    path = tmp_path / "get.json"
+    path.write_text(f"[{texts[0]}}}]\n")
+    assert len(gnmic.find(survey(tmp_path))) == 1
+    assert len(short(read(path))) == 2
+
+
+def test_protojson_notifications() -> None:
+    at = 1795972223_055_001_002
+    assert short(read(WRITTEN / "gnmic_protojson.log")) == [
+        ("leaf1", "Ethernet1/1", "rx", "bytes", 2**64 - 1, at),
+        ("leaf1", "Ethernet1/1", "tx", "bytes", 7, at),
+        ("leaf1", "Ethernet1/1", "tx", "drops", 2, at),
+    ]
+
+
+def test_flat_paths_have_the_time_of_their_block(tmp_path: Path) -> None:
+    at = 1795972223_500_000_000
+    tables = read(WRITTEN / "gnmic_flat.log")
+    assert short(tables) == [
+        ("device", "Ethernet1/1", "rx", "bytes", 2**64 - 1, at),
+        ("device", "Ethernet1/1", "tx", "bytes", 7, at),
+        ("device", "ethernet-1/1", "rx", "bytes", 8, at + 10**9),
+    ]
+    assert tables.set_aside["reason"].to_pylist() == [
+        "oper-status: not a counter that Servebook uses (1 reading)"
+    ]
+    path = tmp_path / "flat.txt"
+    path.write_text((WRITTEN / "gnmic_flat.log").read_text().split("\n", 1)[1].split("###")[0])
+    with pytest.raises(DumpError, match="no time"):
+        read(path)
+
+
+def test_prototext_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "p.txt"
+    path.write_text(
+        "update: {\n  timestamp: 1595491704850352047\n  prefix: {\n    elem: {\n"
+        '      name: "counters"\n    }\n  }\n  update: {\n'
+        '    path: { elem: { name: "in-octets" } }\n'
+    )
+    assert len(gnmic.find(survey(tmp_path))) == 1
+    with pytest.raises(DumpError, match=r"prototext.*--format event"):
+        read(path)
+
+
+def test_the_speed_of_a_port(tmp_path: Path) -> None:
+    path = tmp_path / "leaf.json"
+    speed = event(in_octets=1)
+    speed["values"]["/interfaces/interface/ethernet/state/port-speed"] = "SPEED_400GB"
+    path.write_text(json.dumps([speed]))
+    rows = read(path).samples.to_pylist()
+    assert [(row["metric"], row["value"]) for row in rows] == [
+        ("bytes", None),
+        ("speed_bps", 4e11),
+    ]
+
+
+@pytest.mark.parametrize("name", ["gnmic_json.log", "gnmic_protojson.log", "gnmic_flat.log"])
+@settings(max_examples=50)
+@given(data=st.data())
+def test_damage_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    content = (WRITTEN / name).read_bytes()
+    at, gone = data.draw(st.integers(0, len(content))), data.draw(st.integers(0, 30))
+    path = tmp_path_factory.mktemp("g") / name
+    path.write_bytes(content[:at] + data.draw(st.binary(max_size=9)) + content[at + gone :])
+    try:
+        tables = read(path)
+    except DumpError:
+        return
+    assert tables.samples.num_rows > 0
