@@ -77,9 +77,11 @@ def read(source: Source) -> Tables:
 FORMAT = Format("sglang", "runs", find, read, DEFINITIONS)
 
 
-def _content(value: Any) -> str:
-    # Times are written to the last digit: two runs are never the same.
-    return json.dumps(value, sort_keys=True)
+def _content(value: Mapping[str, Any]) -> str:
+    # Times are written to the last digit: two runs never share all single values.
+    single = {k: v for k, v in value.items() if not isinstance(v, list | dict)}
+    lengths = {k: len(v) for k, v in value.items() if isinstance(v, list)}
+    return json.dumps([single, lengths], sort_keys=True)
 
 
 def _wrong(value: Any) -> str | None:

@@ -55,7 +55,7 @@ def read_bytes(content: bytes, name: str = "result.json") -> Tables:
 
 
 def accounted(tables: Tables) -> int:
-    return tables.runs.num_rows + tables.set_aside.num_rows + tables.refused.num_rows
+    return int(tables.runs.num_rows + tables.set_aside.num_rows + tables.refused.num_rows)
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

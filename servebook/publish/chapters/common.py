@@ -26,6 +26,7 @@ __all__ = [
     "bottom",
     "by_condition",
     "comparison",
+    "dumps_of",
     "in_flight",
     "interval",
     "label",
@@ -225,11 +226,8 @@ def runs_of(rows: pd.DataFrame) -> tuple[str, ...]:
 
 def source(campaign: Campaign, rows: pd.DataFrame) -> str:
     """Where the numbers are from, with n."""
-    n_runs = len(runs_of(rows))
-    return (
-        f"{campaign.manifest.provenance}: records of {words.count(n_runs, 'run')}, "
-        f"{words.count(int(rows['n_ok'].sum()), 'ok request')}"
-    )
+    of_runs = dumps_of(campaign, runs_of(rows))
+    return f"{of_runs}, {words.count(int(rows['n_ok'].sum()), 'ok request')}"
 
 
 def labels(campaign: Campaign, names: pd.Series[Any]) -> list[str]:
@@ -240,6 +238,17 @@ def labels(campaign: Campaign, names: pd.Series[Any]) -> list[str]:
 def records_of(campaign: Campaign, n_runs: int) -> str:
     """Where numbers are from that rest on whole runs."""
     return f"{campaign.manifest.provenance}: records of {words.count(n_runs, 'run')}"
+
+
+def dumps_of(campaign: Campaign, runs: Iterable[str]) -> str:
+    """Where numbers are from that rest on these runs, of which some may be summaries alone."""
+    level = metrics(campaign).set_index("run_id")["level"]
+    levels = [level.get(run) for run in runs]
+    alone = levels.count("summary")
+    text = records_of(campaign, len(levels) - alone)
+    if alone == len(levels) and alone:
+        return f"{campaign.manifest.provenance}: summaries of {words.count(alone, 'run')}"
+    return text + (f" and summaries of {words.count(alone, 'run')}" if alone else "")
 
 
 def left_out_notes(campaign: Campaign, workload: str | None = None) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def failures(campaign: Campaign) -> Figure:
             title=f"No request failed, was cancelled or got lost, of {total:,.0f}",
             table=shown if len(shown) else None,
             missing="" if len(shown) else "There is no failed, cancelled or lost request to list.",
-            source=common.records_of(campaign, len(table)),
+            source=common.dumps_of(campaign, table["run_id"]),
             runs=tuple(sorted(table["run_id"])),
             notes=tuple(rules),
         )
@@ -189,7 +189,7 @@ def failures(campaign: Campaign) -> Figure:
         chart=of_a_whole(pd.DataFrame(parts), "share of the run's requests, lost ones included"),
         table=shown,
         alt=f"{title}. " + " ".join(f"{p}." for p in dict.fromkeys(q["label"] for q in parts)),
-        source=common.records_of(campaign, len(table)),
+        source=common.dumps_of(campaign, table["run_id"]),
         runs=tuple(sorted(set(bad["run_id"]))),
         notes=tuple(rules),
     )
@@ -224,7 +224,7 @@ def accounting(campaign: Campaign) -> Figure:
         title=title,
         subtitle="Requests of all phases. Warm-up is read and kept out of the metrics.",
         table=rows,
-        source=common.records_of(campaign, len(common.metrics(campaign))),
+        source=common.dumps_of(campaign, common.metrics(campaign)["run_id"]),
         runs=tuple(sorted(common.metrics(campaign)["run_id"])),
     )
 

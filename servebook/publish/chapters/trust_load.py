@@ -142,7 +142,7 @@ def clocks(campaign: Campaign) -> Figure:
                 "gaps of length 0 (%)": 100 * found["zero_gap_share"],
             }
         ),
-        source=common.records_of(campaign, len(found)),
+        source=common.dumps_of(campaign, found["run_id"]),
         runs=tuple(sorted(found["run_id"])),
         notes=tuple(
             f"{clock}: {meaning}."

@@ -81,4 +81,7 @@ def test_summaries_stand_apart_and_in_no_other_figure() -> None:
     assert set(trust.own_against_native(both).runs) == {"mixed_c4"}
     runs = setup.runs(both)
     assert runs.title == "3 runs, 32 requests, 32 of them ok; 2 runs without a count"
+    told = "records of 1 run and summaries of 2 runs"
+    assert told in runs.source
+    assert told in trust.failures(both).source
     assert "13.08" not in json.dumps(table_of(runs).to_dict("list"), default=str)
