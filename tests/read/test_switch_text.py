@@ -15,7 +15,7 @@ TEXTS = {
     "Input: 12 packets, 900 bytes\n",
     "H3C Comware": "Interface         Total (pkts)   Broadcast (pkts)\nGE1/0/1   573422   2580\n",
     "Aruba AOS-CX": "Interface 1/1/1 is up \n Rx\n   24 total packets   4572 total bytes\n",
-    "Cisco IOS": "Hu1/0/1 is up, line protocol is up (connected)\n  292 packets input, 31440 bytes\n",
+    "Cisco IOS": "Hu1/0/1 is up, line protocol is up\n  292 packets input, 31440 bytes\n",
 }
 
 
