@@ -1,11 +1,11 @@
 """Command-line texts of other switches: recognised, and refused with the better command.
 
-Written by: Huawei VRP and H3C Comware (``display interface``, ``display counters``), Aruba AOS-CX and
-Cisco IOS (``show interface``).
+Written by: Huawei VRP and H3C Comware (``display interface``, ``display counters``), Aruba AOS-CX
+and Cisco IOS (``show interface``).
 Specified in: their vendors' command references.
-Cannot tell: their own time; Comware's ``display counters`` has no bytes. No parser that is kept up and
-light gives exact bytes from them: ntc-templates has none for VRP and Comware, and gives up a whole
-AOS-CX text at any line that it does not know. SNMP has the same counters, exact and typed.
+Cannot tell: their own time; Comware's ``display counters`` has no bytes. No parser that is kept up
+and light gives exact bytes from them: ntc-templates has none for VRP and Comware, and gives up a
+whole AOS-CX text at any line that it does not know. SNMP has the same counters, exact and typed.
 """
 
 from __future__ import annotations
