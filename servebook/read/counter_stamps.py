@@ -21,6 +21,7 @@ from servebook.read.files import lines, open_bytes
 from servebook.read.source import File, Source
 
 __all__ = [
+    "LONGEST_TEXT_LINE",
     "Block",
     "blocks",
     "ends_whole",
@@ -35,6 +36,8 @@ _EPOCH = re.compile(r"(\d{9,20})(?:\.(\d{1,9})\d*)?", re.ASCII)
 _NAME_EPOCH = re.compile(r"(?<!\d)(\d{10}|\d{13}|\d{16}|\d{19})(?!\d)")
 _NAME_ISO = re.compile(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)T(\d\d)[-:]?(\d\d)[-:]?(\d\d)Z")
 _SEPARATOR = "###"
+#: What a line of a command's text or of a page of metrics does not exceed, in bytes.
+LONGEST_TEXT_LINE = 4_000
 
 
 def epoch_ns(text: str) -> tuple[int, int]:
@@ -132,17 +135,23 @@ def _has_separator(head: bytes) -> bool:
     return head.startswith(b"### ") or b"\n### " in head
 
 
-def blocks(rows: Rows, what: str, *, own_times: bool = False) -> Iterator[Block]:
+def blocks(
+    rows: Rows, what: str, *, own_times: bool = False, longest: int | None = None
+) -> Iterator[Block]:
     """The readings of a source, file by file; marks a torn last line in ``rows``.
 
     Lines below a separator without a time are set aside, one row per block. Raises DumpError
     where a file has neither separators nor a time in its name; with ``own_times``, where its lines
-    may carry one each, its block has the time 0 instead.
+    may carry one each, its block has the time 0 instead. Lines above ``longest`` bytes are set
+    aside: no text of a command has them, and looking for a pattern in one takes long.
     """
     for path in rows.source.files or (rows.source.main,):
         current: Block | None = None
         last = 0
         for last, raw in lines(path):
+            if longest is not None and len(raw) > longest and not raw.startswith(b"###"):
+                rows.aside_once("lines", f"longer than {longest:,} bytes", last, path)
+                continue
             text = raw.decode("utf-8", "replace")
             if text.startswith(_SEPARATOR):
                 if current is not None and current.stamp >= 0:

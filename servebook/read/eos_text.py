@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import Rows, number, whole
-from servebook.read.counter_stamps import Block, blocks, find_texts
+from servebook.read.counter_stamps import LONGEST_TEXT_LINE, Block, blocks, find_texts
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
@@ -63,7 +63,7 @@ def read(source: Source) -> Tables:
     """
     rows = Rows(source)
     nameless = False
-    for block in blocks(rows, _WHAT):
+    for block in blocks(rows, _WHAT, longest=LONGEST_TEXT_LINE):
         nameless |= _block(rows, block)
     if not len(rows):
         raise DumpError(

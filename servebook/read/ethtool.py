@@ -19,7 +19,7 @@ from pathlib import Path
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, whole
-from servebook.read.counter_stamps import Block, blocks, find_texts
+from servebook.read.counter_stamps import LONGEST_TEXT_LINE, Block, blocks, find_texts
 from servebook.read.ethtool_names import RING, ethtool_meaning
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
@@ -28,7 +28,6 @@ __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "ethtool"
 _DEVICE = "host"
-_LINE = re.compile(r"\s*(\S.*?)\s*:\s*(-?\S+)\s*")
 _COUNTER = re.compile(r"\s*(\[\d+\]: )?[A-Za-z][\w.\-]*\s*:\s*-?\d+\s*")
 _TITLE = "NIC statistics:"
 _COMMAND = re.compile(r".*\bethtool\s+(?:-S|--statistics)\s+([A-Za-z][\w.@-]{0,30})\b.*")
@@ -61,7 +60,7 @@ def read(source: Source) -> Tables:
     counters of other things are set aside.
     """
     rows = Rows(source)
-    for block in blocks(rows, "`ethtool -S` output"):
+    for block in blocks(rows, "`ethtool -S` output", longest=LONGEST_TEXT_LINE):
         _block(rows, block)
     if not len(rows):
         raise DumpError(
@@ -95,13 +94,20 @@ def _block(rows: Rows, block: Block) -> None:
             following == _TITLE and (match := _NAMED.fullmatch(text.strip()))
         ):
             own = interface or match[1]
-        elif (match := _LINE.fullmatch(text)) is None:
+        elif not _is_counter(text):
             rows.aside_once("lines", "no counter", line, block.path)
         elif twice:
             reason = "a second device in one reading, without a name"
             rows.aside_once("counters", reason, line, block.path)
         else:
-            _counter(rows, block, line, own, match[1], match[2])
+            name, _, value = text.rpartition(":")
+            _counter(rows, block, line, own, name.strip(), value.strip())
+
+
+def _is_counter(text: str) -> bool:
+    """True for ``name: value``; a name may hold colons, a value no space."""
+    name, colon, value = text.rpartition(":")
+    return bool(name.strip() and colon) and len(value.split()) == 1
 
 
 def _counter(rows: Rows, block: Block, line: int, interface: str, name: str, text: str) -> None:

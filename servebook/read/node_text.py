@@ -24,7 +24,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import Block, blocks, epoch_ns, find_texts, no_time
+from servebook.read.counter_stamps import (
+    LONGEST_TEXT_LINE,
+    Block,
+    blocks,
+    epoch_ns,
+    find_texts,
+    no_time,
+)
 from servebook.read.prometheus_names import (
     BUILD_INFO,
     Series,
@@ -79,7 +86,7 @@ def read(source: Source) -> Tables:
     rows = Rows(source)
     page = _Page()
     timed = False
-    for block in blocks(rows, _WHAT, own_times=True):
+    for block in blocks(rows, _WHAT, own_times=True, longest=LONGEST_TEXT_LINE):
         timed = timed or block.ts_ns > 0
         for line, text in block.lines:
             if text.strip() and not text.lstrip().startswith("#"):
@@ -101,7 +108,7 @@ FORMAT = Format(_NAME, "counters", find, read)
 
 def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> None:
     match = _SAMPLE.match(text)
-    name = text.partition("{")[0].split(maxsplit=1)[0]
+    name = next(iter(text.partition("{")[0].split(maxsplit=1)), "")
     if name == BUILD_INFO and match and (labels := _labels(match[0])):
         page.build = labels.get("version")
     if not known_name(name):

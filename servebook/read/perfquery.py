@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import blocks, find_texts
+from servebook.read.counter_stamps import LONGEST_TEXT_LINE, blocks, find_texts
 from servebook.read.source import File, Format, Source
 from servebook.read.sysfs_names import PERFQUERY, count_of
 from servebook.tables import Tables
@@ -38,7 +38,7 @@ def find(files: Sequence[File]) -> list[Source]:
 def read(source: Source) -> Tables:
     """Samples of all ports; raises DumpError where there is no time or no counter of a port."""
     rows = Rows(source)
-    for block in blocks(rows, "perfquery's text"):
+    for block in blocks(rows, "perfquery's text", longest=LONGEST_TEXT_LINE):
         interface: str | None = None
         for line, text in block.lines:
             if match := _TITLE.fullmatch(text.strip()):

@@ -23,7 +23,15 @@ from typing import Any
 from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import Block, blocks, ends_whole, find_texts, iso_ns, no_time
+from servebook.read.counter_stamps import (
+    LONGEST_TEXT_LINE,
+    Block,
+    blocks,
+    ends_whole,
+    find_texts,
+    iso_ns,
+    no_time,
+)
 from servebook.read.files import lines
 from servebook.read.sonic_support import STEP_NS, snapshots, support_sources
 from servebook.read.sonic_tables import (
@@ -46,7 +54,7 @@ __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "sonic-cli"
 _HEAD = re.compile(
-    rb"(?m)^\s*(IFACE\s+(STATE\s+)?(RX_|FEC_|TRIM)|Port [RT]x\s+PFC0|Port\s+(TxQ|Voq)\s+\w+/pkts"
+    rb"(?m)^[ \t]*(IFACE\s+(STATE\s+)?(RX_|FEC_|TRIM)|Port [RT]x\s+PFC0|Port\s+(TxQ|Voq)\s+\w+/pkts"
     rb"|Port\s+Priority\s+RX Pause Transitions|Packets Received 64 Octets\.\.)"
     rb"|Ingress PG dropped packets|\"RX_OK\"\s*:\s*\"|\"(totalpacket|wreddroppacket)\"\s*:"
 )
@@ -120,7 +128,7 @@ def _says_time(rows: Rows) -> bool:
 def _blocks(rows: Rows) -> Iterator[Block]:
     stamps = snapshots(rows)
     if not stamps:
-        yield from blocks(rows, _WHAT, own_times=True)
+        yield from blocks(rows, _WHAT, own_times=True, longest=LONGEST_TEXT_LINE)
         return
     for path, ns in stamps:
         numbered = [(n, raw.decode("utf-8", "replace")) for n, raw in lines(path)]

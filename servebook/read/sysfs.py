@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import Block, blocks, find_texts
+from servebook.read.counter_stamps import LONGEST_TEXT_LINE, Block, blocks, find_texts
 from servebook.read.source import File, Format, Source
 from servebook.read.sysfs_names import HARDWARE, NET, PORT, count_of
 from servebook.tables import Tables
@@ -35,8 +35,8 @@ _IB = re.compile(
     r"(?:(?P<group>counters|hw_counters)/(?P<name>\w+)|rate)"
 )
 _HEAD = re.compile(
-    rb"(?m)(^|/)net/[^/\s:]+/statistics/\w+( <==|\s*[:= ]\s*\d)"
-    rb"|(^|/)infiniband/[^/\s:]+/ports/\d+/(hw_)?counters/\w+( <==|\s*[:= ]\s*\S)"
+    rb"(?m)(^|/)net/[^/\s:]+/statistics/\w+( <==|[ \t]{0,3}[:= ][ \t]{0,3}\d)"
+    rb"|(^|/)infiniband/[^/\s:]+/ports/\d+/(hw_)?counters/\w+( <==|[ \t]{0,3}[:= ][ \t]{0,3}\S)"
 )
 _PAIR = re.compile(
     r"(?P<path>\S*?(?:net/[^/\s:]+/(?:statistics/)?\w+"
@@ -58,7 +58,7 @@ def read(source: Source) -> Tables:
     cannot be read are set aside.
     """
     rows = Rows(source)
-    for block in blocks(rows, _WHAT):
+    for block in blocks(rows, _WHAT, longest=LONGEST_TEXT_LINE):
         title: str | None = None
         for line, text in block.lines:
             if match := _TITLE.fullmatch(text.strip()):

@@ -105,6 +105,16 @@ def test_a_separator_may_name_what_was_read(
     assert block.words == words
 
 
+def test_lines_that_no_command_prints_are_set_aside(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(f"### {1795972223}\none\n{' ' * 9}\n{'x' * 10}\n")
+    rows = Rows(Source("x", tmp_path, log, (log,)))
+    [block] = blocks(rows, "text", longest=9)
+    assert [line for line, _ in block.lines] == [2, 3]
+    [row] = rows.tables().set_aside.to_pylist()
+    assert (row["line"], row["reason"]) == (4, "lines: longer than 9 bytes (1 reading)")
+
+
 def test_blocks_split_at_separators_and_bad_ones_are_set_aside(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("### 1795972223.5 x\none\n### garbage\ntwo\n### 2026-11-29T17:10:25Z\nthree")

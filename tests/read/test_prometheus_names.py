@@ -189,13 +189,13 @@ def test_a_page_of_names_without_comments_is_claimed_by_what_it_holds(tmp_path: 
     assert [s.main.name for s in node_text.find(survey(tmp_path))] == [f"x_{MS}.txt"]
 
 
-@given(st.text(max_size=60))
+@given(begin=st.sampled_from(["ifHCInOctets{", "{", "}", "x "]), tail=st.text(max_size=60))
 def test_any_line_is_a_reading_or_set_aside(
-    tmp_path_factory: pytest.TempPathFactory, tail: str
+    tmp_path_factory: pytest.TempPathFactory, begin: str, tail: str
 ) -> None:
     path = tmp_path_factory.mktemp("page") / f"p_{MS}.prom"
     good = 'node_network_receive_bytes_total{device="eth0"} 1'
-    line = "ifHCInOctets{" + "".join(c for c in tail if c not in "\r\n")
+    line = begin + "".join(c for c in tail if c not in "\r\n")
     path.write_text(f"{good}\n{line}\n", encoding="utf-8", newline="")
     try:
         found = node_text.read(Source("node-text", path.parent, path, (path,)))
