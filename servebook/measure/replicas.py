@@ -21,7 +21,7 @@ from servebook.measure.clock import (
     place,
 )
 
-__all__ = ["MOST_CLOCKS", "on_few_clocks"]
+__all__ = ["MOST_CLOCKS", "follows", "on_few_clocks"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,6 +60,11 @@ def on_few_clocks(sequences: list[Sequence], scale: float, *, most: int = MOST_C
     held = _held_up(sequences, more, scale)
     several = share < EXPLAINED if np.isnan(held) else held < _HELD
     return more if several else one
+
+
+def follows(sequences: list[Sequence], placed: Placed, scale: float) -> bool:
+    """Whether the tokens bear the placing out: nearly all on time, in steps that several share."""
+    return on_time(sequences, placed, scale, alone=0.0) >= _WELL
 
 
 def _held_up(sequences: list[Sequence], placed: Placed, scale: float) -> float:

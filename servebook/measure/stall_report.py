@@ -12,13 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from servebook.errors import ServebookError
+from servebook.measure.congestion import links, watched
 from servebook.measure.runs import run_metrics
-from servebook.measure.stalled_gaps import GAP_COLUMNS, ClassifiedRun, classify, gap_stalls
+from servebook.measure.stalled_gaps import (
+    GAP_COLUMNS,
+    UNSTEPPED,
+    ClassifiedRun,
+    classify,
+    gap_stalls,
+)
 from servebook.measure.stalls import stall_summary
-from servebook.measure.steps import step_quality
+from servebook.measure.step_quality import step_quality
 from servebook.read.campaign import load
 from servebook.read.discover import read_tree
-from servebook.tables import Tables
+from servebook.tables import Tables, table
 
 __all__ = ["stalls", "write_gaps"]
 
@@ -40,40 +47,48 @@ _SCHEMA = pa.schema(
 def stalls(path: Path, output: Path | None = None) -> tuple[str, int]:
     """Text for the terminal and the number of gaps; writes ``output`` where given.
 
-    ``path`` is a dump, a tree of dumps or a campaign folder (with a campaign.yaml). Raises
+    ``path`` is a dump, a tree of dumps or a campaign folder (with a campaign.yaml). Counters of
+    links below it are used where their times are the runs' own, and the text says where none tell
+    whether a link stalled a run. Raises
     DumpError or ManifestError for what cannot be read, ServebookError where ``output`` cannot be
     written.
     """
-    tables = load(path).tables if (path / "campaign.yaml").is_file() else read_tree(path)
-    found = list(classify(tables))
+    if (path / "campaign.yaml").is_file():
+        campaign = load(path)
+        tables, ports = campaign.tables, campaign.ports
+    else:
+        tables, ports = read_tree(path), table("ports", [])
+    seen = links(tables.samples, ports)
+    found = list(classify(tables, seen))
     if output is not None:
-        write_gaps(gap_stalls(tables, classified=found), output)
-    return _render(tables, found), tables.gaps.num_rows
+        write_gaps(gap_stalls(tables, seen, classified=found), output)
+    return _render(tables, found, seen), tables.gaps.num_rows
 
 
 def write_gaps(gaps: pd.DataFrame, output: Path) -> None:
     """Write the columns ``GAP_COLUMNS`` of ``gap_stalls``; a file is whole or absent."""
-    table = pa.Table.from_pandas(
+    written = pa.Table.from_pandas(
         gaps[list(GAP_COLUMNS)], schema=_SCHEMA, preserve_index=False
     ).replace_schema_metadata(None)
     part = output.with_name(output.name + ".part")
     try:
-        pq.write_table(table, part, compression="zstd")
+        pq.write_table(written, part, compression="zstd")
         part.replace(output)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise ServebookError(f"{output}: cannot be written: {error.strerror}") from None
 
 
-def _render(tables: Tables, found: list[ClassifiedRun]) -> str:
+def _render(tables: Tables, found: list[ClassifiedRun], seen: pd.DataFrame) -> str:
     summary = stall_summary(tables, run_metrics(tables), classified=found)
     if summary.empty:
         return "no runs found"
     quality = step_quality(one.line for one in found if one.line)
+    by_counters = set(watched(tables.runs, seen))
     fit = {str(row["run_id"]): row for row in quality.to_dict("records")}
     words = {str(row["run_id"]): str(row["why"]) for row in summary.to_dict("records")}
     cells = {
-        name: _cells(row, fit.get(name, {}))
+        name: _cells(row, fit.get(name, {}), name in by_counters)
         for row in summary.to_dict("records")
         if not words[name := str(row["run_id"])]
     }
@@ -88,7 +103,39 @@ def _render(tables: Tables, found: list[ClassifiedRun]) -> str:
         "slow: in steps shared with a prompt. On time, jitter: how closely the tokens follow the "
         "recovered steps. -: not known from the dump."
     )
+    lines.append(_link_words(list(cells), by_counters))
+    lines += _unstepped(found)
     return "\n".join(lines)
+
+
+def _link_words(names: list[str], by_counters: set[str]) -> str:
+    """Of how many runs counters could tell a stall by a link."""
+    known = sum(name in by_counters for name in names)
+    if known == len(names):
+        return "link: counters of links were read during every run."
+    if known:
+        return (
+            f"link: counters of links were read during {known} of {len(names)} runs; of the others "
+            "it is not known (-) whether a link stalled them."
+        )
+    return (
+        "link: not known (-). No byte counter of a link of known speed and no pause counter was "
+        "read while a run went on, so no stall is put down to a link. Put counter files beside the "
+        "dumps, and link speeds into campaign.yaml."
+    )
+
+
+def _unstepped(found: list[ClassifiedRun]) -> list[str]:
+    """What holds for runs whose engine steps could not be recovered."""
+    names = [one.tokens.run_id for one in found if one.line is None]
+    if not names:
+        return []
+    return [
+        (
+            f"No engine steps for {', '.join(names)}: {UNSTEPPED} A gap is a stall there if "
+            "another request's first token came inside it."
+        )
+    ]
 
 
 _HEADS = (
@@ -97,7 +144,7 @@ _HEADS = (
 )
 
 
-def _cells(row: Mapping[Hashable, Any], fit: Mapping[Hashable, Any]) -> list[str]:
+def _cells(row: Mapping[Hashable, Any], fit: Mapping[Hashable, Any], counters: bool) -> list[str]:
     return [
         _count(row["n_gaps"]),
         _count(row["n_stalls"]),
@@ -107,7 +154,7 @@ def _cells(row: Mapping[Hashable, Any], fit: Mapping[Hashable, Any]) -> list[str
         _share(row["stall_share_of_decode_time"]),
         _value(row["longest_stall_ms"]),
         _count(row["n_prefill_stalls"]),
-        _count(row["n_link_stalls"]),
+        _count(row["n_link_stalls"] if counters else np.nan),
         _count(row["n_unexplained_stalls"]),
         _count(row["n_slow_gaps"]),
         _share(fit.get("on_time_fraction", np.nan)),

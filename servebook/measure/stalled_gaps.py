@@ -13,9 +13,11 @@ A gap after a request's own first token is stalled only by prompts that came aft
 prompts share steps with decodes (chunked prefill) decode goes on: such gaps are counted as slow
 (above the baseline's p95 while a request waited for its first token), never as stalls.
 
-Where chunks hold several tokens there are no steps to recover: a gap is a stall by ``prefill`` if
-another request's first token came inside it. What this cannot see: prefills of a run without a
-common clock, prompts that another client sent to the same engine, and replicas of one step clock.
+Where chunks hold the tokens of several steps, these cannot be recovered (``UNSTEPPED``): a gap is a
+stall by ``prefill`` if another request's first token came inside it, unless first tokens come out
+with other requests' chunks, which is chunked prefill. What this cannot see: prefills of a run
+without a common clock, prompts that another client sent to the same engine, and replicas of one
+step clock.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ __all__ = [
     "CAUSES",
     "CONGESTED",
     "GAP_COLUMNS",
+    "UNSTEPPED",
     "ClassifiedRun",
     "classify",
     "gap_stalls",
@@ -55,6 +58,14 @@ _LONG, _BEYOND = 4.0, 20.0
 _LEAST_STEPS = 100
 #: Times below this (in 1970) count from the run's own start and meet no counter.
 _EPOCH_NS = 10**15
+#: Why some runs have no steps.
+UNSTEPPED = (
+    "A chunk holds the tokens of several steps there, and the dump does not say when each but the "
+    "last one left the engine."
+)
+#: A first token this share of a decode step from another request's chunk came out with it; so many
+#: must do so, as a share of what chance allows where prompts share steps.
+_WITH, _SHARED = 0.15, 0.5
 #: Share of a typical gap within which a first token counts as the gap's own (chunks of tokens).
 _EDGE = 0.1
 
@@ -120,7 +131,7 @@ def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[Clas
         {run.run_id: clean_gaps(run, count == 0) for run, _, count, _ in found},
     )
     for run, line, count, tokens in found:
-        style = line.style if line else "separate"
+        style = line.style if line else _style_by_time(run)
         own = base.get(run.run_id)
         cause = np.zeros(len(run.gap), dtype=np.int8)
         slow = long = np.zeros(len(run.gap), dtype=bool)
@@ -259,6 +270,36 @@ def _by_time(run: RunTokens) -> tuple[Ints, Floats]:
     upto = np.maximum(np.searchsorted(first, run.gap_end, side="right"), after)
     sums = np.concatenate([[0.0], np.cumsum(isl)])
     return upto - after, sums[upto] - sums[after]
+
+
+def _style_by_time(run: RunTokens) -> str:
+    """Whether first tokens come out with other requests' chunks ("shared"), or apart from them.
+
+    A running request has a chunk in one of so many steps as its chunks hold tokens. Out of a step
+    of their own first tokens come a prefill after one chunk and a decode step before the next.
+    """
+    n_gaps = np.diff(run.bounds)
+    begun = np.flatnonzero((n_gaps > 0) & ~np.isnan(run.first))
+    osl = run.osl[begun]
+    stride = np.nanmedian((osl - 1) / n_gaps[begun]) if (~np.isnan(osl)).any() else 1.0
+    stride = max(float(stride), 1.0)
+    last = run.gap_end[run.bounds[1:][begun] - 1]
+    firsts, lasts = np.sort(run.first[begun]), np.sort(last)
+    order = np.argsort(run.gap_end, kind="stable")
+    chunk, owner = run.gap_end[order], run.request[order]
+    near, chance, beside = 0, 0.0, 0
+    for i, first in zip(begun, run.first[begun], strict=True):
+        running = int(firsts.searchsorted(first) - lasts.searchsorted(first, side="right"))
+        if not running:
+            continue
+        slack = _WITH * run.scale / stride
+        low, high = np.searchsorted(chunk, (first - slack, first + slack))
+        near += bool((owner[low:high] != i).any())
+        chance += 1 - (1 - 1 / stride) ** running
+        beside += 1
+    if not beside:
+        return ""
+    return "shared" if near > _SHARED * chance else "separate"
 
 
 def _paused(line: Timeline, links: pd.DataFrame | None) -> npt.NDArray[np.int8]:

@@ -9,7 +9,7 @@ the step that brought its first token, wherever its other parts ran.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
-from servebook.measure.clock import NEAR, Placed, Sequence
+from servebook.measure.clock import Placed, Sequence
 from servebook.measure.prefills import Prefills, find_prefills, prefill_style
-from servebook.measure.replicas import on_few_clocks
+from servebook.measure.replicas import MOST_CLOCKS, follows, on_few_clocks
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
 
@@ -28,7 +28,6 @@ __all__ = [
     "Timeline",
     "latest_ends",
     "recover",
-    "step_quality",
     "steps",
     "timelines",
 ]
@@ -104,23 +103,26 @@ def timelines(tables: Tables) -> Iterator[Timeline]:
 
 
 def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
-    """The timeline of one run; None where its chunks have no times or hold several tokens.
+    """The timeline of one run; None where its chunks have no times or hold several steps' tokens.
 
-    ``lost`` says that the client sent requests of which it kept no record.
+    ``lost`` says that the client sent requests of which it kept no record. Chunks of several tokens
+    may be one step each (speculative decoding): that is believed where all of them then follow one
+    clock.
     """
     begun = np.flatnonzero(np.diff(run.bounds) > 0)
-    if not run.timed or run.exact[begun].mean() < 0.5:
+    if not run.timed:
         return None
+    counted = bool(run.exact[begun].mean() >= 0.5)
     order = begun[np.lexsort((run.start[begun], run.first[begun]))]
     rows = [np.arange(run.bounds[i], run.bounds[i + 1]) for i in order]
     rows = [own[~run.leading[own]] for own in rows]
-    placed = on_few_clocks(
-        [
-            Sequence(float(run.first[i]), run.gap_end[own], bool(run.exact[i]))
-            for i, own in zip(order, rows, strict=True)
-        ],
-        run.scale,
-    )
+    sequences = [
+        Sequence(float(run.first[i]), run.gap_end[own], bool(run.exact[i]) or not counted)
+        for i, own in zip(order, rows, strict=True)
+    ]
+    placed = on_few_clocks(sequences, run.scale, most=MOST_CLOCKS if counted else 1)
+    if not counted and not follows(sequences, placed, run.scale):
+        return None
     step_of_gap, step_of_request, engine = _flat(run, order, rows, placed)
     ends, decoded = _ends(run, step_of_gap, len(engine))
     joined = _joined(run, step_of_gap, len(engine))
@@ -362,47 +364,3 @@ def _batch_rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
 def _whole(values: pd.Series[float]) -> pd.arrays.IntegerArray:
     missing = values.isna().to_numpy()
     return pd.arrays.IntegerArray(np.rint(values.fillna(0).to_numpy()).astype(np.int64), missing)
-
-
-def step_quality(lines: Iterable[Timeline]) -> pd.DataFrame:
-    """How well the recovered clock explains each run's tokens; one row per timeline.
-
-    Columns: run_id, prefill_style, n_engines, n_steps (that decoded), n_prefill_steps, n_tokens
-    (after the first of each request), on_time_fraction (within a fifth of a decode step of the
-    step's end, of tokens in steps with several), jitter_ms (median delay after the step's end of
-    the same tokens), jitter_p99_ms.
-    """
-    rows = []
-    for line in lines:
-        known = line.step_of_gap >= 0
-        several = known & (line.decoded[line.step_of_gap] > 1)
-        late = line.late[several]
-        near = NEAR * line.tokens.scale
-        some = len(late) > 0
-        rows.append(
-            {
-                "run_id": line.tokens.run_id,
-                "prefill_style": line.style,
-                "n_engines": int(line.engine.max(initial=-1)) + 1,
-                "n_steps": int((line.decoded > 0).sum()),
-                "n_prefill_steps": len(np.unique(line.prefills.batch)),
-                "n_tokens": int(known.sum()),
-                "on_time_fraction": float((late <= near).mean()) if some else np.nan,
-                "jitter_ms": float(np.median(late)) / 1e6 if some else np.nan,
-                "jitter_p99_ms": float(np.percentile(late, 99)) / 1e6 if some else np.nan,
-            }
-        )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "run_id",
-            "prefill_style",
-            "n_engines",
-            "n_steps",
-            "n_prefill_steps",
-            "n_tokens",
-            "on_time_fraction",
-            "jitter_ms",
-            "jitter_p99_ms",
-        ],
-    )

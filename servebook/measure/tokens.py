@@ -32,8 +32,8 @@ class RunTokens:
     """One run. Times are floats in ns since ``zero_ns``, NaN where unknown.
 
     Per request, in the order of the table ``requests``: ``request_row`` (position in the table),
-    ``scheduled``, ``start``, ``first``, ``end``, ``isl`` (less cached tokens), ``ok``, ``exact``
-    (each chunk is one token), ``bounds`` (its gaps are ``bounds[i]:bounds[i + 1]``).
+    ``scheduled``, ``start``, ``first``, ``end``, ``isl`` (less cached tokens), ``osl``, ``ok``,
+    ``exact`` (each chunk is one token), ``bounds`` (its gaps are ``bounds[i]:bounds[i + 1]``).
     Per gap, request by request: ``gap_row`` (position in the table ``gaps``), ``request``,
     ``index``, ``gap_end``, ``gap``, ``leading`` (a first gap that ends with the first token).
     ``scale`` is the median gap of note. ``timed`` is false where gaps have lengths, but no
@@ -50,6 +50,7 @@ class RunTokens:
     first: Floats
     end: Floats
     isl: Floats
+    osl: Floats
     ok: npt.NDArray[np.bool_]
     exact: npt.NDArray[np.bool_]
     bounds: Ints
@@ -169,6 +170,7 @@ def _one(
         first=first,
         end=relative("end_ns"),
         isl=number("isl") - np.where(np.isnan(cached), 0.0, cached),
+        osl=osl,
         ok=ok,
         exact=exact,
         bounds=bounds,

@@ -56,6 +56,21 @@ def test_a_tree_and_a_campaign_folder(capsys: pytest.CaptureFixture[str]) -> Non
     assert "vllm/mixed_c4" in campaign
 
 
+def test_links_are_told_of_where_counters_were_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stalls", str(RUN)]) == 0
+    alone = capsys.readouterr().out
+    assert "link: not known (-). No byte counter of a link of known speed" in alone
+    assert main(["stalls", str(LOOPBACK)]) == 0
+    campaign = capsys.readouterr().out
+    assert "link: counters of links were read during 14 of 26 runs; of the others" in campaign
+    column = campaign.splitlines()[0].split("  ")
+    assert any(cell.strip() == "link" for cell in column)
+    (row,) = [line for line in campaign.splitlines() if "spread/mixed_c24" in line]
+    assert row.split()[-5:-3] == ["0", "0"]  # watched, and no stall by a link
+    (row,) = [line for line in campaign.splitlines() if "vllm/mixed_c4" in line]
+    assert row.split()[-5] == "-"  # nobody watched a link
+
+
 def test_without_gaps_it_says_so_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stalls", str(RUN.parent / "prefill_c2")]) == 1
     assert "nothing can stall" in capsys.readouterr().out

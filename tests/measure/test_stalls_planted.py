@@ -12,7 +12,8 @@ from servebook.explain.engine import Client, Engine, simulate
 from servebook.measure.attribution import prefill_rate, shuffled_control
 from servebook.measure.runs import run_metrics
 from servebook.measure.stalls import gap_stalls, stall_summary
-from servebook.measure.steps import step_quality, timelines
+from servebook.measure.step_quality import step_quality
+from servebook.measure.steps import timelines
 from servebook.tables import Tables
 
 Bools = npt.NDArray[np.bool_]
@@ -184,6 +185,38 @@ def test_chunks_of_several_tokens_go_by_first_tokens(stride: int) -> None:
     prefills = [np.asarray(p)[k].tolist() for p, k in zip(toy.prefills, keep, strict=True)]
     found = scores(gaps, truth(gaps, prefills))
     assert min(found.values()) >= 0.97, found
+
+
+@pytest.mark.parametrize("stride", [2, 8])
+@pytest.mark.parametrize("budget", [256, 2048])
+def test_chunks_of_several_tokens_and_chunked_prefill_make_no_stall(
+    stride: int, budget: int
+) -> None:
+    rng = np.random.default_rng(1)
+    isl, osl = lengths(rng, 100, 900, 60)
+    engine = Engine(0.008, 40_000, 0.0002, 0.0, budget, 16, chunked=True)
+    run = simulate(engine, Client(isl, osl, concurrency=12, overhead_s=0.003))
+    emitted = [run.token_times_s(i) for i in range(len(osl))]
+    times = [
+        one[np.unique(np.append(np.arange(0, len(one), stride), len(one) - 1))]
+        for one in delivered(emitted, rng)
+    ]
+    gaps = gap_stalls(as_tables(run.start_s, times, isl, osl))
+    assert set(gaps["prefill_style"]) == {"shared"}
+    assert gaps["step_end_ns"].isna().all()
+    assert not gaps["is_stall"].any()
+
+
+def test_chunks_of_several_tokens_that_are_one_step_each_have_steps() -> None:
+    # As with speculative decoding: more tokens than chunks, and a chunk in every step.
+    rng = np.random.default_rng(4)
+    isls, osls = lengths(rng, 60, 768, 96)
+    toy = Toy(isls, osls, 8).run(rng)
+    counted = [round(1 + 2.3 * (n - 1)) for n in osls]
+    gaps = gap_stalls(as_tables(toy.start, delivered(toy.emitted, rng), isls, counted))
+    assert gaps["step_end_ns"].notna().all()
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.98, found
 
 
 def test_chunks_read_at_once_in_some_requests() -> None:

@@ -11,7 +11,8 @@ from test_stalls import PREFILL, STEP, separate, shared
 
 from servebook.measure.runs import run_metrics
 from servebook.measure.stalls import stall_summary
-from servebook.measure.steps import STEP_COLUMNS, step_quality, steps, timelines
+from servebook.measure.step_quality import step_quality
+from servebook.measure.steps import STEP_COLUMNS, steps, timelines
 from servebook.read.discover import read_tree
 from servebook.tables import Tables
 
@@ -119,16 +120,20 @@ def test_a_chunked_run_shares_steps() -> None:
     assert row["on_time_fraction"] > 0.9
 
 
-@pytest.mark.parametrize(("counted_by", "steps_known"), [("client", True), ("server", False)])
+@pytest.mark.parametrize(
+    ("counted_by", "gap", "steps_known"),
+    [("client", STEP, True), ("server", STEP, True), ("server", 2.3 * STEP, False)],
+)
 def test_a_client_that_recounts_tokens_does_not_hide_the_steps(
-    counted_by: str, steps_known: bool
+    counted_by: str, gap: float, steps_known: bool
 ) -> None:
-    # Its own tokenizer finds a token more or less; a server's count is exact.
+    # Its own tokenizer finds a token more or less. A server's count is exact: there chunks of
+    # several tokens are steps only if they follow one clock.
     tables = run(
         "r",
         [
             request("a", 0, ttft=40, gaps=[STEP] * 60, osl=60),
-            request("b", 0, ttft=40, gaps=[STEP] * 60, osl=63),
+            request("b", 0, ttft=40, gaps=[gap] * 60, osl=63),
         ],
         tokens_counted_by=counted_by,
     )

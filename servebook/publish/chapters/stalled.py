@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from servebook.measure import congestion
+from servebook.measure.congestion import links
 from servebook.measure.stalled_gaps import ClassifiedRun, classify
 from servebook.measure.stalls import SUMMARY_COLUMNS, stall_summary
 from servebook.publish.chapters import common
-from servebook.publish.chapters.fabric_base import measured
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
@@ -45,12 +45,10 @@ def modelled(campaign: Campaign) -> bool:
     return campaign.manifest.provenance == "reconstructed"
 
 
+@common.memo
 def _links(campaign: Campaign) -> pd.DataFrame:
-    """Intervals of counters on links whose speed is known."""
-    fabric = measured(campaign)
-    if fabric is None:
-        return pd.DataFrame()
-    return fabric.intervals[fabric.intervals["util_fraction"].notna()]
+    """Intervals of counters that tell whether a link was congested or paused."""
+    return links(campaign.tables.samples, campaign.ports)
 
 
 @common.memo
@@ -75,22 +73,9 @@ def mixed(campaign: Campaign) -> tuple[ClassifiedRun, ...]:
 
 
 def watched(campaign: Campaign, run_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the runs during which counters read a link of known speed."""
-    links = _links(campaign)
-    if links.empty:
-        return ()
-    begin = links["t0_ns"].to_numpy(dtype=np.int64)
-    end = links["t1_ns"].to_numpy(dtype=np.int64)
-    table = campaign.tables.runs.select(["run_id", "clock", "start_ns", "end_ns"]).to_pylist()
-    times = {row["run_id"]: row for row in table}
-    return tuple(
-        run
-        for run in run_ids
-        if times[run]["clock"] == "epoch"
-        and times[run]["start_ns"] is not None
-        and times[run]["end_ns"] is not None
-        and ((begin < times[run]["end_ns"]) & (end > times[run]["start_ns"])).any()
-    )
+    """Those of the runs during which counters told of a link's congestion or pauses."""
+    known = set(congestion.watched(campaign.tables.runs, _links(campaign)))
+    return tuple(run for run in run_ids if run in known)
 
 
 def no_causes(campaign: Campaign, figure: str, title: str) -> Figure | None:
