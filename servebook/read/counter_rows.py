@@ -30,6 +30,7 @@ _ADDRESS = re.compile(
 )
 #: Epoch ns between which a number is taken for a time; what is labelled as one may be older.
 YEAR_2001, YEAR_2100 = 978307200 * 10**9, 4102444800 * 10**9
+_LONGEST_KEY = 120  # a name from a dump, in a sentence
 _Point = tuple[int, int, int | float, int | None, int]  # series, ts_ns, value, line, stamp
 _SERIES = ("device", "interface", "metric", "scope", "index", "direction")
 _MEANING = ("kind", "bits", "window_s", "smoothing")
@@ -160,6 +161,7 @@ class Rows:
         self, key: str, reason: str, line: int | None = None, path: Path | None = None
     ) -> None:
         """Readings of one series that are not used: one row, with their number."""
+        key = printable(key)[:_LONGEST_KEY]
         entry = self._grouped.setdefault((self.where(path), key, reason), [line, 0])
         entry[1] += 1
 

@@ -69,7 +69,13 @@ _KNOWN = (
 def is_companion(file: File) -> bool:
     """Whether a file that no reader claims is one that clients or people put beside dumps."""
     folders = set(Path(file.relative).parent.parts)
-    named = bool(_FOLDERS & folders) or bool(_COMPANIONS.fullmatch(_unpacked(file.path.name)))
+    # SONiC's techsupport: hundreds of files, of which the counters' snapshots are read.
+    support = any(part.startswith("sonic_dump_") for part in folders)
+    named = (
+        support
+        or bool(_FOLDERS & folders)
+        or bool(_COMPANIONS.fullmatch(_unpacked(file.path.name)))
+    )
     return named or is_list_of_results(file.head)  # its runs are there, else it would be read
 
 

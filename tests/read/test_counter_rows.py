@@ -152,3 +152,25 @@ def test_readings_set_aside_are_counted_once_per_series() -> None:
         "record": "series",
         "reason": "ifInOctets: 32 bits (3 readings)",
     }
+
+
+def test_names_from_a_dump_cannot_turn_a_sentence_round() -> None:
+    r = rows()
+    r.aside_once("a\u202eb\x1b[31m" + "c" * 500, "no value", 1)
+    [row] = r.tables().set_aside.to_pylist()
+    assert row["reason"].startswith("a\ufffdb\ufffd[31mccc")
+    assert len(row["reason"]) < 150
+
+
+def test_the_lowest_rank_of_what_is_alike_is_used() -> None:
+    r = rows()
+    stamp = r.stamp("collector", None)
+    for rank, value in ((2, 5), (0, 7), (1, 6)):
+        r.add(r.series("host", "eth0", "bytes", "rx", rank=rank), 1, value, stamp, 10 + rank)
+    r.add(r.series("host", "eth1", "bytes", "rx", rank=2), 1, 9, stamp, 13)
+    r.series("host", "eth1", "bytes", "rx", rank=0)  # without a reading it replaces nothing
+    tables = r.tables()
+    assert tables.samples["count"].to_pylist() == [7, 9]
+    [row] = tables.set_aside.to_pylist()
+    assert row["reason"].endswith("nearer to the wire (2 readings)")
+    assert row["line"] == 12

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from servebook.errors import DumpError
 from servebook.read import sonic
 from servebook.read.counter_names import METRICS, Meaning
+from servebook.read.discover import discover, read_source
 from servebook.read.files import survey
 from servebook.read.sonic_tables import DETAILED, PER_QUEUE, PORT, are_binary, cut, reading
 from servebook.read.source import Source
@@ -257,6 +260,20 @@ def test_two_snapshots_of_a_techsupport(tmp_path: Path, hours: int) -> None:
     ]
     assert queues == [14, 24]
     assert dump.name == "dump"
+
+
+def test_a_techsupport_in_its_archive(tmp_path: Path) -> None:
+    dump = support(tmp_path / "x", 0)
+    (dump / "ifconfig.counters_1").write_text("Ethernet0: flags=4163<UP,BROADCAST>\n")
+    archive = tmp_path / f"{dump.parent.name}.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(dump.parent, arcname=dump.parent.name)
+    shutil.rmtree(tmp_path / "x")
+    found = discover(tmp_path)
+    assert [source.format for source in found.sources] == ["sonic-db", "sonic-cli"]
+    assert [path.rpartition("/")[2] for path in found.companions] == ["ifconfig.counters_1"]
+    assert [path.rpartition("/")[2] for path, _ in found.refused] == []
+    assert read_source(found.sources[1]).samples.num_rows > 0
 
 
 def test_a_techsupport_whose_zone_nobody_tells(tmp_path: Path) -> None:
