@@ -183,12 +183,14 @@ def _one(
     aside: list[tuple[int | None, str, str]] = []
     where = f"benchmark {index}: "
     sampled = asked.sample is not None and total is not None and listed < total
-    if listed and not sampled:
-        row |= _records(benchmark, requests, aside, where, asked, window, own)
-        row["n_lost"] = None if total is None else max(0, total - listed)
-    else:
+    if sampled:
         reason = f"one of a sample of {listed:,} of {total or 0:,}: no rate follows from it"
         aside += [(None, f"{where}{g} request {i}", reason) for g, i, _ in entries(benchmark)]
+    elif listed:
+        found = _records(benchmark, requests, aside, where, asked, window, own)
+    if len(requests):
+        row |= found | {"n_lost": None if total is None else max(0, total - listed)}
+    else:
         row |= _summary(benchmark, made, total, window, sampled and listed > 0)
     row["workload_from"] = "lengths" if row["workload"] else None
     row["native"] = json.dumps(own) if own else None

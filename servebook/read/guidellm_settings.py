@@ -49,9 +49,11 @@ def settings(report: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Setting
     old = object_of(report.get("args"))  # schema 1
     worker = object_of(benchmark.get("worker"))
     backend = object_of(config.get("backend")) or object_of(spec.get("backend"))
-    strategy = object_of(config.get("strategy")) or object_of(args.get("strategy"))
-    if not strategy:  # early builds of 0.4
-        strategy = object_of(object_of(benchmark.get("scheduler")).get("strategy"))
+    strategy = _strategy(
+        config.get("strategy"),
+        args.get("strategy"),
+        object_of(benchmark.get("scheduler")).get("strategy"),  # early builds of 0.4
+    ) or _asked_once(old)
     kind = strategy.get("type_") or strategy.get("kind")
     kind = kind if isinstance(kind, str) else None
     model = (
@@ -85,6 +87,23 @@ def settings(report: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Setting
             for suffix in ("", "_number", "_duration")
         ),
     )
+
+
+def _strategy(*places: Any) -> Mapping[str, Any]:
+    for place in places:
+        if isinstance(place, str):
+            return {"type_": place}
+        if found := object_of(place):
+            return found
+    return {}
+
+
+def _asked_once(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The strategy of a reduced report of schema 1, from the command's one rate."""
+    rate = args.get("rate")
+    if isinstance(rate, list):
+        rate = rate[0] if len(rate) == 1 else None
+    return {"type_": args.get("profile"), "rate": rate, "streams": rate}
 
 
 def _trims(value: Any) -> bool:

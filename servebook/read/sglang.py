@@ -113,9 +113,11 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
     }
     if result.get("request_rate") == "trace":
         notes.append("requests were sent at the times of a trace")
+    per_token = result.get("backend") in NATIVE_BACKENDS
+    streamed = False
     if any(isinstance(v := result.get(name), list) and v for name in LISTS):
-        per_token = result.get("backend") in NATIVE_BACKENDS
         streamed = add_slots(result, requests, aside, line, per_token=per_token, asked=osl)
+    if len(requests):
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
         first = any(t is not None for t in requests.column("first_token_ns"))
         row["streaming"] = (first or None) if streamed else False

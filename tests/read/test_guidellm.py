@@ -203,6 +203,33 @@ def test_a_sample_of_requests_is_set_aside(tmp_path: Path) -> None:
     )
 
 
+def test_requests_without_times_leave_the_summary(tmp_path: Path) -> None:
+    tables = read(tmp_path, report(benchmark([{"output": "private"}] * 3)))
+    run = run_of(tables)
+    assert (run["level"], run["n_ok"], tables.set_aside.num_rows) == ("summary", 3, 3)
+    assert json.loads(run["native"])["ttft_mean_ms"] == 15.0
+
+
+@pytest.mark.parametrize(
+    ("args", "concurrency", "rate"),
+    [
+        ({"profile": "concurrent", "rate": [32]}, 32, None),
+        ({"profile": "constant", "rate": [2.5]}, None, 2.5),
+        ({"profile": "concurrent", "rate": [2, 4]}, None, None),
+        ({"profile": ["concurrent"], "rate": "x"}, None, None),
+    ],
+)
+def test_a_reduced_report_of_schema_1(
+    tmp_path: Path, args: dict[str, Any], concurrency: int | None, rate: float | None
+) -> None:
+    one = benchmark(OK)
+    del one["config"]["strategy"]
+    content = schema_1(one)
+    content["args"] |= args
+    run = run_of(read(tmp_path, content))
+    assert (run["concurrency"], run["request_rate"]) == (concurrency, rate)
+
+
 def test_requests_without_a_record_are_lost(tmp_path: Path) -> None:
     one = benchmark(OK)
     one["scheduler_metrics"]["requests_made"]["total"] = 5

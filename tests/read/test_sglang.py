@@ -276,6 +276,12 @@ def test_a_bad_slot_is_set_aside(tmp_path: Path, name: str, value: Any) -> None:
     assert f"'{name}'" in tables.set_aside["reason"].to_pylist()[0]
 
 
+def test_lists_of_nonsense_leave_the_summary(tmp_path: Path) -> None:
+    tables = read_lines(tmp_path, sglang_result(ttfts=["x"] * 3))
+    run = run_of(tables)
+    assert (run["level"], run["n_ok"], tables.set_aside.num_rows) == ("summary", 2, 3)
+
+
 SERVER = {
     "version": "0.5.3.post1",
     "model_path": "/secret/models/Llama-3.1-8B",
