@@ -1,0 +1,115 @@
+"""The catalogue: complete, used, and all that the template and the scripts say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+
+from servebook.errors import BuildError
+from servebook.publish.text import Catalogue, languages, load
+
+JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+TAG = re.compile(r"<[^>]*>", re.DOTALL)
+ASKED = re.compile(r"""\b(?:t|text|texts)(?:\.html|\.count)?\(\s*['"]([a-z_.0-9]+)['"]""")
+SAID = re.compile(r"""\b(?:say|count)\("([a-z_.]+)\"""")
+
+
+@pytest.fixture(scope="session")
+def report(project_root: Path) -> Path:
+    return project_root / "report"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_english_is_there_and_complete(report: Path) -> None:
+    assert "en" in languages(report / "text")
+    texts = load(report / "text").texts
+    assert all(texts.values())
+    assert texts["code"] == "en"
+
+
+def asked(report: Path, root: Path) -> set[str]:
+    files = [*(report / "template").glob("*.j2"), root / "servebook" / "publish" / "page.py"]
+    keys = {key for path in files for key in ASKED.findall(path.read_text())}
+    # Keys that are chosen between stand as text of their own.
+    keys |= {key for path in files for key in re.findall(r'"(page\.[a-z_]{4,})"', path.read_text())}
+    said = {
+        key for path in (report / "template").glob("*.js") for key in SAID.findall(path.read_text())
+    }
+    return keys | {f"script.{key}" for key in said}
+
+
+def test_every_text_is_used_and_every_used_text_is_there(report: Path, project_root: Path) -> None:
+    keys = set(load(report / "text").texts)
+    used = asked(report, project_root)
+    counts = {key for key in used if f"{key}.one" in keys}
+    wanted = (used - counts) | {f"{key}.{form}" for key in counts for form in ("one", "many")}
+    assert wanted - keys == set()
+    assert keys - wanted == {"language"}
+
+
+@pytest.mark.parametrize("name", ["index.html.j2", "parts.html.j2"])
+def test_the_template_holds_no_words_of_its_own(report: Path, name: str) -> None:
+    source = (report / "template" / name).read_text()
+    left = set(re.findall(r"[A-Za-z]{2,}", TAG.sub(" ", JINJA.sub("", source))))
+    assert left == set()
+    labels = re.findall(r'(?:aria-label|title|alt|placeholder)="([^"{]+)"', source)
+    assert labels == []
+
+
+def test_scripts_hold_no_words_of_their_own(report: Path) -> None:
+    for path in (report / "template").glob("*.js"):
+        code = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
+        shown = re.findall(r"""textContent\s*=\s*["'`]([^"'`]+)""", code)
+        assert shown == [], path.name
+
+
+def test_values_are_filled_in_and_escaped() -> None:
+    catalogue = Catalogue({"a": "<{name}>", "b.one": "{n} row", "b.many": "{n} rows"})
+    assert catalogue("a", name="x") == "<x>"
+    assert catalogue.html("a", name="<i>") == "&lt;&lt;i&gt;&gt;"
+    assert catalogue.html("a", name=Markup("<i>")) == "&lt;<i>&gt;"
+    assert [catalogue.count("b", n) for n in (0, 1, 1204)] == ["0 rows", "1 row", "1,204 rows"]
+    assert catalogue.group("b") == {"one": "{n} row", "many": "{n} rows"}
+    # What is filled in is no pattern: braces of a hostile name stay as they are.
+    assert catalogue("a", name="{n.__class__}") == "<{n.__class__}>"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: Eins\nb: {one: '{n} Zeile', many: '{n} Zeilen'}", None),
+        ("a: Eins", "b.many is missing; b.one is missing"),
+        ("a: Eins\nc: x\nb: {one: '{n} Z', many: '{n} Z'}", "c is not a known text"),
+        (
+            "a: Eins\nb: {one: Zeile, many: '{n} Z'}",
+            r"b.one must hold these names in braces: \{n\}",
+        ),
+        ("a: '{'\nb: {one: '{n}', many: '{n}'}", "a must hold these names in braces: none"),
+        ("- a\n- b", "expected a YAML file of texts by key, found"),
+        ("a: [", "expected a YAML file of texts by key; "),
+    ],
+)
+def test_a_second_language_is_one_complete_file(
+    tmp_path: Path, text: str, message: str | None
+) -> None:
+    write(tmp_path, "en", "a: One\nb: {one: '{n} row', many: '{n} rows'}\n")
+    write(tmp_path, "de", text)
+    if message is None:
+        assert load(tmp_path, "de")("a") == "Eins"
+        return
+    with pytest.raises(BuildError, match=message):
+        load(tmp_path, "de")
+
+
+def test_an_unknown_language_names_the_known_ones(tmp_path: Path) -> None:
+    write(tmp_path, "en", "a: One")
+    with pytest.raises(BuildError, match=r"no texts in the language '../x'; there are: en"):
+        load(tmp_path, "../x")
