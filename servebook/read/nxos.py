@@ -68,7 +68,11 @@ def find(files: Sequence[File]) -> list[Source]:
     return find_texts(
         _NAME,
         files,
-        lambda head: bool(_JSON.search(head) or HEAD.search(head) or NAMELESS.search(head)),
+        lambda head: bool(
+            _JSON.search(head)
+            or HEAD.search(head)
+            or (NAMELESS.search(head) and b" current state" not in head)  # Huawei's
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from servebook.errors import DumpError
 from servebook.read.counter_names import TOO_NARROW
@@ -55,23 +56,22 @@ def read(source: Source) -> Tables:
     ``ifIndex N``. Raises DumpError where there is no time or no 64-bit octet counter.
     """
     rows = Rows(source)
-    names: dict[str, dict[str, str]] = {"ifName": {}, "ifDescr": {}}
-    narrow = False
+    walk = _Walk()
     for block in blocks(rows, "a walk of ifXTable"):
         for place, (line, text) in enumerate(block.lines):
             if _TABLE.match(text):
-                narrow |= _table(rows, names, block, place + 1)
+                _table(rows, walk, block, place + 1)
                 break
             if text.strip():
-                narrow |= _line(rows, names, block, line, text)
-    if not len(rows):
+                _line(rows, walk, block, line, text)
+    if not walk.counted:
         raise DumpError(
             rows.where(),
             "64-bit octet counters (ifHCInOctets, ifHCOutOctets)",
-            rows.unusable("32-bit counters only" if narrow else "no interface counter"),
+            rows.unusable("32-bit counters only" if walk.narrow else "no interface counter"),
             "walk IF-MIB::ifXTable (.1.3.6.1.2.1.31.1.1.1) with SNMP version 2c or 3",
         )
-    known = names["ifDescr"] | names["ifName"]
+    known = walk.names["ifDescr"] | walk.names["ifName"]
     rows.renamed = {f"ifIndex {index}": name for index, name in known.items()}
     return rows.tables()
 
@@ -79,31 +79,40 @@ def read(source: Source) -> Tables:
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _line(rows: Rows, names: dict[str, dict[str, str]], block: Block, line: int, text: str) -> bool:
-    """Adds one line of a walk; True for a counter that is too narrow."""
+@dataclass
+class _Walk:
+    """The names of interfaces, and whether counters were read or were too narrow."""
+
+    names: dict[str, dict[str, str]] = field(default_factory=lambda: {"ifName": {}, "ifDescr": {}})
+    counted: bool = False
+    narrow: bool = False
+
+
+def _line(rows: Rows, walk: _Walk, block: Block, line: int, text: str) -> None:
     match = _RECORD.fullmatch(text) or _LINE.fullmatch(text)
     found = object_of(match["oid"]) if match else None
     if match is None or found is None or match["value"].startswith(_NO_ANSWER):
         rows.aside("line", "no line of a walk (OID = TYPE: value)", line, block.path)
-        return False
+        return
     kind = _RECORD_TYPES.get(match["type"] or "", match["type"])
-    return _value(rows, names, block, line, (*found, kind, match["value"].strip()))
+    _value(rows, walk, block, line, (*found, kind, match["value"].strip()))
 
 
 def _value(
     rows: Rows,
-    names: dict[str, dict[str, str]],
+    walk: _Walk,
     block: Block,
     line: int,
     found: tuple[str, str, str | None, str],
-) -> bool:
+) -> None:
     name, index, kind, value = found
     if name in TOO_NARROW:
         rows.aside_once(name, TOO_NARROW[name], line, block.path)
-        return True
+        walk.narrow = True
+        return
     try:
-        if name in names:
-            names[name][index] = text_value(kind, value)
+        if name in walk.names:
+            walk.names[name][index] = text_value(kind, value)
         elif name == "sysUpTime":
             series = rows.series(_DEVICE, None, "uptime_s", None, kind="gauge")
             rows.add(series, block.ts_ns, uptime_s(value), block.stamp, line)
@@ -114,6 +123,7 @@ def _value(
             key = rows.meant(dataclasses.replace(meaning, bits=bits), _DEVICE, f"ifIndex {index}")
             if meaning.kind == "counter":
                 rows.add(key, block.ts_ns, whole(value), block.stamp, line)
+                walk.counted = True
             elif speed := number(value) * meaning.factor:
                 rows.add(key, block.ts_ns, speed, block.stamp, line)
             else:
@@ -122,15 +132,13 @@ def _value(
             rows.aside_once("other objects", "no counters of interfaces", line, block.path)
     except ValueError as error:
         rows.aside("reading", str(error), line, block.path)
-    return False
 
 
-def _table(rows: Rows, names: dict[str, dict[str, str]], block: Block, start: int) -> bool:
-    """The rows of `snmptable` from the line after its title on; True for narrow counters alone.
+def _table(rows: Rows, walk: _Walk, block: Block, start: int) -> None:
+    """The rows of `snmptable` from the line after its title on.
 
     A row is named by its ifName or ifDescr, or by the index that -Ci adds.
     """
-    narrow = False
     header: list[str] | None = None
     mark: str | None = None
     for line, text in block.lines[start:]:
@@ -148,6 +156,5 @@ def _table(rows: Rows, names: dict[str, dict[str, str]], block: Block, start: in
             continue
         for name, value in row.items():
             if name in SNMP_NAMES or name in TOO_NARROW:
-                narrow |= _value(rows, names, block, line, (name, label, None, value))
-                names["ifName"].setdefault(label, label)
-    return narrow
+                _value(rows, walk, block, line, (name, label, None, value))
+                walk.names["ifName"].setdefault(label, label)

@@ -97,7 +97,12 @@ def test_32_bit_octets_are_set_aside_beside_64_bit_ones(tmp_path: Path) -> None:
 
 
 def test_32_bit_octets_alone_are_refused(tmp_path: Path) -> None:
-    path = walk(tmp_path, "IF-MIB::ifInOctets.1 = Counter32: 5")
+    path = walk(
+        tmp_path,
+        "IF-MIB::ifInOctets.1 = Counter32: 5",
+        "DISMAN-EVENT-MIB::sysUpTimeInstance = Timeticks: (4789) 0:00:47.89",
+        "IF-MIB::ifHighSpeed.1 = Gauge32: 100000",
+    )
     with pytest.raises(DumpError, match=r"32-bit counters only.*walk IF-MIB::ifXTable"):
         read(path)
 
