@@ -47,7 +47,8 @@ def engine_use(tables: Tables) -> pd.DataFrame:
     waiting_p50, waiting_max (requests, summed over engines), kv_use_max (0 to 1), slots,
     cache_hit_share (0 to 1; NaN where nothing was looked up), and the counters' increase within
     the run: cache_hit_tokens, cache_query_tokens, preemptions, prompt_tokens, generation_tokens.
-    Where statistics of several engines are added up, medians and maxima are sums of theirs.
+    Where statistics of several engines are added up, medians and maxima are sums of theirs. What
+    the source that says most leaves out is taken from the next.
     """
     engine = tables.engine.to_pandas()
     rows = []
@@ -78,15 +79,20 @@ def _best(engine: pd.DataFrame, run: dict[str, Any]) -> dict[str, Any] | None:
         return None
     # A handful of readings says less than a client's statistics over all of its own.
     offers.sort(key=lambda o: (o[0] == 0 and -o[1] < _FEW, *o[:3]))
-    kind, _, source, rows, owned = offers[0]
-    values = _statistics(rows) if kind else _readings(rows, owned, run)
+    first, *others = [
+        _statistics(rows) if kind else _readings(rows, owned, run)
+        for kind, _, _, rows, owned in offers
+    ]
+    for other in others:  # what the first does not say
+        first |= {name: value for name, value in other.items() if np.isnan(first[name])}
+    kind, _, source, rows, _ = offers[0]
     return {
         "source": source,
         "told": "statistics" if kind else "readings",
         "n_engines": rows["engine"].nunique(),
         "n_readings": np.nan if kind else rows["start_ns"].nunique(),
-        **values,
-        "cache_hit_share": _share(values),
+        **first,
+        "cache_hit_share": _share(first),
     }
 
 

@@ -195,6 +195,6 @@ def test_the_campaign_is_small() -> None:
 def test_inputs_name_every_file_that_was_used(campaign: Campaign) -> None:
     inputs = campaign.inputs.to_pydict()
     assert inputs["path"] == sorted(inputs["path"])
-    # The manifest, 99 raw files.
-    assert len(inputs["path"]) == 100
+    # The manifest, 129 raw files.
+    assert len(inputs["path"]) == 130
     assert inputs["format"][inputs["path"].index("campaign.yaml")] == "campaign manifest"

@@ -13,6 +13,7 @@ from servebook.publish.chapters import (
     common,
     confidence,
     decode,
+    engine_side,
     mixed,
     prefill,
     setup,
@@ -32,6 +33,7 @@ CHAPTERS = (
     prefill,
     decode,
     mixed,
+    engine_side,
     confidence,
 )
 FUNCTIONS = [
