@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -42,7 +45,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
     runs = _ordered(campaign)
     rows = mixed_rows(campaign)
     row_of = {run: row for row in rows.to_dict("records") for run in row["runs"]}
-    windows = []
+    windows: list[Window] = []
     for one in runs[:_MOST_RUNS]:
         most = _MOST_BLOCKS if not windows else _ALL_BLOCKS // min(len(runs), _MOST_RUNS)
         windows.append(window(campaign.tables, one, min(most, _MOST_BLOCKS)))
@@ -128,7 +131,7 @@ def _middle_s(one: Window) -> float:
     return float(one.around["end_ns"] - one.around["lost_ns"] / 2) / 1e9
 
 
-def _colour(looks: dict[str, theme.Look], row: dict[str, object]) -> str:
+def _colour(looks: dict[str, theme.Look], row: dict[Hashable, Any]) -> str:
     return looks[str(row["configuration"])].colour
 
 
