@@ -1,19 +1,19 @@
 """Whole JSON and YAML files as plain values, bounded in size and depth.
 
 Clients write NaN and Infinity, which JSON does not have; they are read here, because one such
-value must not cost the file. YAML is built from ruamel's safe loader, so that no tag runs code.
+value must not cost the file. YAML is built by PyYAML's safe loader, so that no tag runs code, on
+libyaml where it is there: ten times faster.
 """
 
 from __future__ import annotations
 
 import json
-import warnings
+import re
 from pathlib import Path
 from typing import Any
 
 import orjson
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+import yaml as pyyaml  # type: ignore[import-untyped]
 
 from servebook.errors import DumpError
 from servebook.read.codecs import DAMAGED
@@ -21,8 +21,20 @@ from servebook.read.files import MAX_TEXT_BYTES, open_bytes
 
 __all__ = ["MAX_YAML_BYTES", "json_value", "main_document", "read_bytes", "yaml"]
 
-#: YAML takes about a hundred times the time of JSON; no client writes one of this size.
-MAX_YAML_BYTES = 8 << 20
+#: YAML takes some fifty times the time of JSON; no client writes one of this size.
+MAX_YAML_BYTES = 4 << 20
+#: Levels opened at one place.
+_TOO_DEEP = "YAML nested deeper than any client writes"
+_DEEP = re.compile(rb"(?:[\[{]\s*|[-?]\s+){200}")
+
+
+class _Loader(getattr(pyyaml, "CSafeLoader", pyyaml.SafeLoader)):  # type: ignore[misc]
+    """Safe YAML in which 1e-05 is a number, as in YAML 1.2; in 1.1 it is a text."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 def json_value(data: bytes) -> Any:
@@ -47,19 +59,18 @@ def yaml(data: bytes) -> list[Any]:
     """The documents of a YAML stream; raises ValueError in words that quote nothing."""
     if len(data) > MAX_YAML_BYTES:
         raise ValueError(f"more than {MAX_YAML_BYTES >> 20} MiB of YAML")
-    loader = YAML(typ="safe")
+    if _DEEP.search(data):
+        raise ValueError(_TOO_DEEP)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # re-used anchors are legal
-            return list(loader.load_all(data.decode("utf-8", "replace")))
-    except YAMLError as error:
+        return list(pyyaml.load_all(data.decode("utf-8", "replace"), _Loader))
+    except pyyaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f" (line {mark.line + 1})"
         raise ValueError(f"no valid YAML{place}") from None
     except RecursionError:
-        raise ValueError("YAML nested deeper than any client writes") from None
+        raise ValueError(_TOO_DEEP) from None
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
-        # ruamel's constructors let bad dates, keys and numbers through as Python's own errors.
+        # Bad dates, keys and numbers come through as Python's own errors.
         raise ValueError("YAML with a value that has no meaning") from None
 
 

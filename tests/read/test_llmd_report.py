@@ -182,7 +182,7 @@ BOMB = "version: '0.2'\na: &a [x, x, x, x, x, x, x, x]\n" + "".join(
         ("version: '0.2'\nresults: {}\n", "without results"),
         (REPORT_0_2.replace("SECRET", "!!python/object/apply:os.system [id]"), "no valid YAML"),
         (BOMB + "results: *i\n", "without results"),
-        (REPORT_0_2 + "\n# " + "x" * (9 << 20), "8 MiB of YAML"),
+        (REPORT_0_2 + "\n# " + "x" * (5 << 20), "4 MiB of YAML"),
     ],
 )
 def test_refused(tmp_path: Path, text: str, why: str) -> None:
