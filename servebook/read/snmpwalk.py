@@ -37,7 +37,7 @@ _TABLE = re.compile(r"SNMP table: ")
 _HEAD = re.compile(
     rb"(?m)^\s*(([\w-]+::|\.?iso\.org\.[\w.-]*\.)?"
     rb"(if(HC|Name|Descr|Index|HighSpeed|In|Out)|sysUpTime|dot3(HC)?(In|Out)Pause)"
-    rb"|(\.?(iso|1)\.3\.6\.1\.2\.1|(SNMPv2-SMI::)?mib-2)\.(31\.1\.1\.1|2\.2\.1|1\.3)\.)[^\s|]*[\s|]"
+    rb"|(\.?(iso|1)\.3\.6\.1\.2\.1|(SNMPv2-SMI::)?mib-2)\.(31\.1\.1\.1|2\.2\.1|1\.3)\.)[^\s|,]*[\s|]"
     rb"|^SNMP table: (IF-MIB::)?if(X)?Table"
 )
 _DEVICE = "agent"

@@ -33,7 +33,8 @@ __all__ = ["FORMAT", "find", "read"]
 _NAME = "telegraf"
 _LINE = re.compile(rb"(?m)^(> )?[A-Za-z_][\w.:/-]*(,[^\s=,]+=(\\.|[^\s,\\])+)* [^\s=,]+=[^\s]")
 _KNOWN = re.compile(
-    rb"(?m)^(> )?(net|ethtool|infiniband),|[ ,/:](if(HC)?(In|Out)Octets|(in|out)[-_]octets)=\d"
+    rb"(?m)^(> )?(net|ethtool|infiniband|ifHC(In|Out)Octets|node_(network|infiniband)_\w+),"
+    rb"|[ ,/:](if(HC)?(In|Out)Octets|(in|out)[-_]octets)=\d"
     rb"|[ ,]node_(network|infiniband|ethtool)_\w+=\d"
 )
 _JSON = re.compile(rb'\s*\{\s*"(fields|metrics|name|tags|timestamp)"\s*:')

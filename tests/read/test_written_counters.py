@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from servebook.measure.intervals import intervals
 from servebook.read.discover import read_tree
 from servebook.read.registry import FORMATS
-from servebook.tables import Tables
+from servebook.tables import Tables, empty
 
 COUNTERS = Path(__file__).parents[1] / "fixtures" / "counters"
 FILES = [*sorted((COUNTERS / "written").iterdir()), COUNTERS / "grafana_panel.csv"]
@@ -151,3 +152,49 @@ def test_each_fixture_is_claimed_by_one_format_alone() -> None:
         assert tables.refused.num_rows == (path.name == "grafana_panel.csv"), path.name
         assert len(set(tables.samples["format"].to_pylist())) <= 1
     assert len({form.name for form in FORMATS}) == len(FORMATS)
+
+
+def _spans(tables: Tables, interface: str, direction: str) -> list[tuple[float, float, list[str]]]:
+    frame = intervals(tables.samples, empty("ports"))
+    rows = frame[
+        (frame["interface"] == interface)
+        & (frame["direction"] == direction)
+        & (frame["scope"] == "port")
+    ]
+    seconds = (rows["t1_ns"] - rows["t0_ns"]) / 1e9
+    return list(zip(rows["bytes"], seconds, rows["flags"], strict=True))
+
+
+def test_intervals_of_written_counters() -> None:
+    nvue = read_tree(COUNTERS / "written" / "nvue.log")
+    assert _spans(nvue, "swp1", "rx") == [(100.0, 2.0, [])]
+    [(cleared, _, flags)] = _spans(nvue, "swp1", "tx")
+    assert cleared != cleared  # NaN: a counter that fell says nothing of what passed
+    assert flags == ["reset"]
+    protocol = read_tree(COUNTERS / "written" / "telegraf.influx")
+    frame = intervals(protocol.samples, empty("ports"))
+    assert set(frame["device"]) == {"node1"}  # one reading each elsewhere
+
+
+def test_a_wrap_at_2_to_the_53_by_an_exporters_name(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.out"
+    before = 2**53 - 1000
+    path.write_text(
+        "".join(
+            f"ifHCInOctets,ifName=Ethernet1/1,host=h counter={value} {1795972223 + i}\n"
+            for i, value in enumerate((before - 500, before, 250))
+        )
+    )
+    # 1000 bytes up to 2^53 and 250 after it, as snmp_exporter counts.
+    assert _spans(read_tree(path), "Ethernet1/1", "rx") == [
+        (500.0, 1.0, []),
+        (1250.0, 1.0, ["wrap"]),
+    ]
+
+
+def test_rates_of_a_panel_become_intervals(tmp_path: Path) -> None:
+    path = tmp_path / "panel.csv"
+    path.write_text('"Time","eth0 in"\n1795972223000,8 kb/s\n1795972224000,16 kb/s\n')
+    spans = _spans(read_tree(path), "eth0", "rx")
+    assert [(b, s) for b, s, _ in spans][-1] == (2000.0, 1.0)
+    assert all("grid" in flags for _, _, flags in spans)
