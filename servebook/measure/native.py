@@ -296,8 +296,13 @@ def _recomputed(name: str, theirs: Mapping[Any, Any], fact: _Facts) -> float:
     if code == "stopwatch_with_failures":
         window = _positive(fact.native.get("duration_s"))
     elif fact.own_window:
-        # The window is inferred from the request throughput, which would only prove itself.
-        window = None if name == "request_throughput_req_s" else fact.window_s
+        window = fact.window_s
+        if name == "request_throughput_req_s":
+            # The window is inferred from this figure, which would only prove itself: here it is
+            # the one that the client's output throughput tells.
+            tokens = float(theirs["output_throughput_tok_s"]) * float(theirs["duration_s"])
+            rate = _positive(fact.native.get("output_throughput_tok_s"))
+            window = _positive(tokens / rate) if rate else None
     else:
         return value
     return value * float(theirs["duration_s"]) / window if window else np.nan

@@ -112,5 +112,6 @@ def statistic_of(metric: str, values: Floats) -> float:
     name = statistic_name(metric)
     if name in _QUANTILES:
         return float(np.quantile(values, _QUANTILES[name]))
-    found: Callable[[Floats], Any] | None = {"mean": np.mean, "max": np.max}.get(name)
-    return np.nan if found is None else float(found(values))
+    if name == "mean":
+        return float(values.mean())
+    return float(values.max()) if name == "max" else np.nan

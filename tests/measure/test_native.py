@@ -71,7 +71,11 @@ def test_a_phase_window_is_another_definition_of_throughput_alone() -> None:
     assert row["ours"] == pytest.approx(50)
     assert row["theirs_recomputed"] == pytest.approx(40)
     assert row["theirs_deviation"] == pytest.approx(0)
-    # Inferred from itself, so it proves nothing.
+    # The window that the output throughput tells: 5 tokens / 40 tokens/s.
+    assert rows["request_throughput_req_s"]["theirs_recomputed"] == pytest.approx(16)
+    del own["output_throughput_tok_s"]
+    rows = compared(run("r", CLEAN, native=own | {"_definition": AIPERF}))
+    # Inferred from itself it would prove nothing.
     assert math.isnan(rows["request_throughput_req_s"]["theirs_recomputed"])
 
 
