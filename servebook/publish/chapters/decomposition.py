@@ -68,7 +68,7 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         title=title,
         subtitle=(
             f"{words.lengths(at['isl'], at['osl'])}, {common.in_flight(at['concurrency'])}, "
-            f"{at['client']}. {compared} Equal distances are equal factors. Pale columns: cells "
+            f"{at['client']}. {compared} Equal distances are equal factors. Dashed: cells "
             f"that nobody ran. {words.capital(common.interval(made.rows['n_runs']))}."
         ),
         chart=_chart(campaign, made, values, along, between, unit),
@@ -96,15 +96,25 @@ def _columns(campaign: Campaign, made: Grid) -> list[dict[str, Any]]:
             "column": i,
             "level": lv,
             "empty": lv in empty,
-            "head": "\n".join(
-                [
-                    *(words.wrapped(p, 14) for part in lv for p in part.split(", ")),
-                    *(_why_empty(campaign, names, lv) if lv in empty else []),
-                ]
+            "head": "\n".join(words.wrapped(p, 14) for part in lv for p in part.split(", ")),
+            "lacking": "\n".join(
+                _why_empty(campaign, names, lv) if lv in empty else _not_run(made, lv)
             ),
         }
         for i, lv in enumerate(ordered)
     ]
+
+
+def _not_run(made: Grid, column: Sequence[str]) -> list[str]:
+    """The cells of a column that ran which nobody ran: their levels along the lines."""
+    out = []
+    for cell in made.cells:
+        here = tuple(cell.levels[n] for n in made.columns.factors) == tuple(column)
+        if here and not cell.configurations:
+            out.append(" ".join(cell.levels[n] for b in made.lines for n in b.factors))
+    return [*out[:2], *([f"and {len(out) - 2} more"] if len(out) > 2 else []), "not run"] * bool(
+        out
+    )
 
 
 def _why_empty(campaign: Campaign, names: Sequence[str], levels: Sequence[str]) -> list[str]:

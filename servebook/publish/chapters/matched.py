@@ -7,6 +7,7 @@ from itertools import permutations
 import pandas as pd
 
 from servebook.explain.bounds import ratios
+from servebook.measure.settings import Comparison
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words, evidence, points
@@ -125,6 +126,12 @@ def _title(rows: pd.DataFrame, per_gpu: bool) -> str:
     return f"No two configurations decode at the same lengths and running batch{unit}"
 
 
+def _differing(compared: Comparison) -> str:
+    """What the two differ in; how comparable that makes them says the mark beside the sentence."""
+    told = compared.words.removeprefix(f"{compared.mark}: ")
+    return words.capital(told.replace("; the ratio is theirs together", ""))
+
+
 def parity(campaign: Campaign) -> Statement:
     """Whether an equal decode rate is one of equal engines, or of unequal slots, as a verdict."""
     name = "matched-parity"
@@ -171,7 +178,7 @@ def parity(campaign: Campaign) -> Statement:
     compared = common.comparison(campaign, (two, one))
     return Statement(
         id=name,
-        sentence=f"{text}. {compared.words}",
+        sentence=f"{text}. {_differing(compared)}",
         metric=_RATE,
         value=float(top["ratio"]),
         unit="ratio",

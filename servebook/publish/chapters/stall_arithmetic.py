@@ -173,6 +173,13 @@ def arithmetic(campaign: Campaign) -> Figure:
     )
 
 
+def _against(level: float) -> str:
+    """Ends in "than", or in "as long as" where nothing differs in the digits that are shown."""
+    if abs(level - 1) < 5e-4:
+        return "as long as"
+    return f"{words.percent(abs(level - 1))} {'less' if level < 1 else 'more'} time than"
+
+
 def stop_statement(campaign: Campaign) -> Statement:
     """Whether the engine stops or slows: median gap against decode alone, as a verdict."""
     name = "stall-stop"
@@ -203,8 +210,8 @@ def stop_statement(campaign: Campaign) -> Statement:
     return Statement(
         id=name,
         sentence=(
-            f"Between stalls a token under mixed load takes {words.times(level)} as long as one of "
-            f"decode alone (median gap {words.milliseconds(row['itl_p50_ms'])}, decode-only TPOT "
+            f"Between stalls a token under mixed load takes {_against(level)} one of decode "
+            f"alone (median gap {words.milliseconds(row['itl_p50_ms'])}, decode-only TPOT "
             f"{words.milliseconds(row['decode_ms'])}): {finding}; waiting takes "
             f"{words.percent(row['share_of_decode'])} of the decode time and "
             f"{words.percent(row['share_of_response'])} of the response ({row['row_label']})."

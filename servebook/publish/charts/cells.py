@@ -35,7 +35,8 @@ def grid(
     Args:
         points: column (0, 1, ...), value, series (key of a line), label (beside the point; may
             hold line breaks), colour, ink, shape, tip.
-        columns: column, head (below the axis; may hold line breaks), empty (bool): a pale band.
+        columns: column, head (below the axis; may hold line breaks), empty (bool): nobody ran any
+            cell of it, lacking (words in its dashed box; "" where every cell of it was run).
         along: column (real-valued, where the words stand), value, text: factors along the lines.
         across: column, low, high, middle, text: factors between points of one column.
         y_title: axis title with the unit.
@@ -56,14 +57,7 @@ def grid(
     ink = alt.Color("ink:N", scale=None)
     placed = _beside(points, inside, height, n)
     layers: list[Any] = []
-    empty = columns[columns["empty"]]
-    if len(empty):
-        bands = empty.assign(left=empty["column"] - 0.42, right=empty["column"] + 0.42)
-        layers.append(
-            alt.Chart(bands)
-            .mark_rect(color=_EMPTY)
-            .encode(x=alt.X("left:Q", scale=x_scale, axis=None), x2="right:Q")
-        )
+    layers += _empty_cells(columns, x_scale)
     layers.append(
         alt.Chart(points)
         .mark_line(strokeWidth=2.5, color=theme.CONTEXT)
@@ -119,6 +113,36 @@ def grid(
         .encode(x=x, y=alt.value("height"), text="head:N")
     )
     return theme.finish(alt.layer(*layers), height=height)
+
+
+def _empty_cells(columns: pd.DataFrame, x_scale: alt.Scale) -> list[Any]:
+    """Dashed boxes at the foot of the columns that hold cells that nobody ran, with the words."""
+    lacking = columns[columns["lacking"] != ""]
+    layers: list[Any] = []
+    lines = lacking["lacking"].str.count("\n") + 1
+    for (whole, n), part in lacking.groupby([lacking["empty"], lines], sort=True):
+        room = LINE_PX * int(str(n)) + 8
+        boxes = alt.Chart(part.assign(left=part["column"] - 0.42, right=part["column"] + 0.42))
+        layers.append(
+            boxes.mark_rect(fill=_EMPTY, stroke=theme.CONTEXT, strokeDash=[4, 3]).encode(
+                x=alt.X("left:Q", scale=x_scale, axis=None),
+                x2="right:Q",
+                y=alt.value(0 if whole else alt.expr(f"height - {room}")),
+                y2=alt.value("height"),
+            )
+        )
+        layers += theme.haloed(
+            boxes.encode(
+                x=alt.X("column:Q", scale=x_scale, axis=None),
+                y=alt.value("height"),
+                text="lacking:N",
+            ),
+            baseline="top",
+            dy=4 - room,
+            lineHeight=LINE_PX,
+            color=theme.MUTED,
+        )
+    return layers
 
 
 def _beside(points: pd.DataFrame, inside: tuple[float, float], height: int, n: int) -> Any:

@@ -13,6 +13,7 @@ from servebook.publish.charts.layout import counts_axis, log_scale
 __all__ = ["two_panels"]
 
 _AXIS = 60
+_STEEP = 0.25  # of the axis, between two points: a word above the first would meet the line
 
 
 def two_panels(
@@ -81,11 +82,33 @@ def _panel(
                 alt.Tooltip("tip:N", title="values"),
             ],
         ),
-        base.mark_text(dy=-13, baseline="bottom", align="center").encode(
-            x=x, y=y, text=f"{column}_text:N"
+        *_labels(points, column, x, y, top),
+        *theme.haloed(
+            alt.Chart(band).encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
+            align="right",
+            baseline="top",
+            dx=-5,
+            dy=3,
+            color=theme.MUTED,
         ),
-        alt.Chart(band)
-        .mark_text(align="right", baseline="top", dx=-5, dy=3, color=theme.MUTED)
-        .encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
     ]
     return alt.layer(*layers).properties(width=theme.WIDTH - _AXIS - 16, height=170)
+
+
+def _labels(points: pd.DataFrame, column: str, x: alt.X, y: alt.Y, top: float) -> list[Any]:
+    """The values beside their points: left of a point from which the line climbs steeply."""
+    ordered = points.sort_values("concurrency", kind="stable")
+    climbs = ordered[column].diff().shift(-1).fillna(0.0) > _STEEP * top
+    layers: list[Any] = []
+    for steep, look in (
+        (False, {"align": "center", "dy": -13}),
+        (True, {"align": "right", "dx": -9, "dy": -9}),
+    ):
+        part = ordered[climbs == steep]
+        if len(part):
+            layers += theme.haloed(
+                alt.Chart(part).encode(x=x, y=y, text=f"{column}_text:N"),
+                baseline="bottom",
+                **look,
+            )
+    return layers
