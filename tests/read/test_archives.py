@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import io
+import json
 import lzma
 import os
 import struct
@@ -17,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from servebook.read import archives, files
+from servebook.read.campaign import load
 from servebook.read.codecs import open_unpacked
 from servebook.read.discover import discover, read_tree
 from servebook.read.files import lines, sha256, walk
@@ -448,3 +451,62 @@ def test_a_whole_file_beyond_the_limit_is_named(
     put(tmp_path / "tree", "r.json.gz", gzip.compress(run_json + b" " * (2 << 20)))
     [reason] = read_tree(tmp_path / "tree").refused["reason"].to_pylist()
     assert "1 MiB, the limit" in reason
+
+
+MANIFEST = """\
+servebook: 1
+name: packed
+provenance: measured
+configurations:
+  one: {label: One}
+  two: {label: Two}
+runs:
+  - {match: "first.tar.gz/c{concurrency}", configuration: one}
+  - {match: "second.zip/**", configuration: two}
+counters:
+  - match: "first.tar.gz/nic.csv"
+    device: host
+    columns: {ts: when, rx_bytes: got}
+"""
+
+
+def test_a_campaign_reaches_into_archives(tmp_path: Path) -> None:
+    """Patterns match members, a mapped CSV is found there, and the inputs name each member."""
+    lines_ = b"".join(json.dumps(record(n)).encode() + b"\n" for n in range(3))
+    table = b"when,got\n1795972676,5\n1795972677,9\n"
+    first = tar_of(("c8/profile_export.jsonl", lines_), ("nic.csv", table))
+    put(tmp_path, "campaign.yaml", MANIFEST.encode())
+    put(tmp_path, "first.tar.gz", gzip.compress(first))
+    put(tmp_path, "second.zip", zip_of(("a/b/profile_export.jsonl", lines_ + lines_[:0] + b"\n")))
+    book = load(tmp_path)
+    runs = book.tables.runs.to_pylist()
+    assert [(r["run_id"], r["configuration"], r["concurrency"]) for r in runs] == [
+        ("first.tar.gz/c8", "one", 8),
+        ("second.zip/a/b", "two", None),
+    ]
+    assert book.tables.samples["count"].to_pylist() == [5, 9]
+    assert book.tables.samples["source"].to_pylist() == ["first.tar.gz/nic.csv"] * 2
+    assert book.inputs["path"].to_pylist() == [
+        "campaign.yaml",
+        "first.tar.gz/c8/profile_export.jsonl",
+        "first.tar.gz/nic.csv",
+        "second.zip/a/b/profile_export.jsonl",
+    ]
+    assert book.inputs["sha256"][1].as_py() == hashlib.sha256(lines_).hexdigest()
+
+
+def test_order_does_not_depend_on_where_members_lie(tmp_path: Path, run_json: bytes) -> None:
+    """A packed run sorts by its path like any other, whatever the scratch folder is called."""
+    put(tmp_path, "tree/a/r.json", run_json)
+    put(tmp_path, "tree/b.tar", tar_of(("r.json", run_json + b"\n")))
+    put(tmp_path, "tree/c/r.json", run_json + b"\n\n")
+    assert read_tree(tmp_path / "tree").runs["run_id"].to_pylist() == ["a", "b.tar", "c"]
+
+
+def test_a_copy_in_an_archive_counts_once(tmp_path: Path, run_json: bytes) -> None:
+    put(tmp_path, "tree/run/r.json", run_json)
+    put(tmp_path, "tree/run.tar.gz", gzip.compress(tar_of(("run/r.json", run_json))))
+    found = discover(tmp_path / "tree")
+    assert len(found.sources) == 1
+    [(_, why)] = found.refused
+    assert "a copy of" in why
