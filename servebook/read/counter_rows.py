@@ -158,12 +158,17 @@ class Rows:
         )
 
     def aside_once(
-        self, key: str, reason: str, line: int | None = None, path: Path | None = None
+        self,
+        key: str,
+        reason: str,
+        line: int | None = None,
+        path: Path | None = None,
+        n: int = 1,
     ) -> None:
-        """Readings of one series that are not used: one row, with their number."""
+        """``n`` readings of one series that are not used: one row, with their number."""
         key = printable(key)[:_LONGEST_KEY]
         entry = self._grouped.setdefault((self.where(path), key, reason), [line, 0])
-        entry[1] += 1
+        entry[1] += n
 
     def torn(self, line: int, path: Path | None = None) -> None:
         """The file ends inside this line, so its numbers may have lost their last digits."""

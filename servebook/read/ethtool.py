@@ -20,7 +20,7 @@ from pathlib import Path
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, whole
 from servebook.read.counter_stamps import LONGEST_TEXT_LINE, Block, blocks, find_texts
-from servebook.read.ethtool_names import RING, ethtool_meaning
+from servebook.read.ethtool_names import ethtool_meaning, is_ring
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
@@ -83,38 +83,47 @@ def _block(rows: Rows, block: Block) -> None:
     own = interface or next(iter(block.words), None) or _in_name(block.path) or "unknown"
     titled: set[str] = set()
     twice = False
+    others: dict[tuple[str, str], list[int]] = {}  # (key, reason): first line, number
     lines = [(line, text) for line, text in block.lines if text.strip()]
     for place, (line, text) in enumerate(lines):
-        following = lines[place + 1][1].strip() if place + 1 < len(lines) else ""
+        name, colon, value = text.rpartition(":")
+        name, value = name.strip(), value.strip()
         if text.strip() == _TITLE:
             # A second device without a name of its own would be taken for the first.
             twice = own in titled
             titled.add(own)
-        elif (match := _COMMAND.fullmatch(text)) or (
-            following == _TITLE and (match := _NAMED.fullmatch(text.strip()))
-        ):
-            own = interface or match[1]
-        elif not _is_counter(text):
-            rows.aside_once("lines", "no counter", line, block.path)
+        elif named := _heading(text, lines[place + 1 : place + 2]):
+            own = interface or named
+        elif not (name and colon and value) or len(value.split()) != 1:
+            others.setdefault(("lines", "no counter"), [line, 0])[1] += 1
         elif twice:
             reason = "a second device in one reading, without a name"
-            rows.aside_once("counters", reason, line, block.path)
+            others.setdefault(("counters", reason), [line, 0])[1] += 1
+        elif ethtool_meaning(name) is None:
+            key = "rings of the host" if is_ring(name) else "counters"
+            others.setdefault((key, "none that Servebook uses"), [line, 0])[1] += 1
         else:
-            name, _, value = text.rpartition(":")
-            _counter(rows, block, line, own, name.strip(), value.strip())
+            _counter(rows, block, line, own, name, value)
+    for (key, reason), (line, n) in others.items():
+        rows.aside_once(key, reason, line, block.path, n)
 
 
-def _is_counter(text: str) -> bool:
-    """True for ``name: value``; a name may hold colons, a value no space."""
-    name, colon, value = text.rpartition(":")
-    return bool(name.strip() and colon) and len(value.split()) == 1
+def _heading(text: str, following: Sequence[tuple[int, str]]) -> str | None:
+    """The interface that a line with the command, or above a device's title, names."""
+    if "ethtool" in text and (match := _COMMAND.fullmatch(text)):
+        return match[1]
+    if (
+        following
+        and following[0][1].strip() == _TITLE
+        and (match := _NAMED.fullmatch(text.strip()))
+    ):
+        return match[1]
+    return None
 
 
 def _counter(rows: Rows, block: Block, line: int, interface: str, name: str, text: str) -> None:
     found = ethtool_meaning(name)
     if found is None:
-        kind = "rings of the host" if RING.fullmatch(name) else "counters"
-        rows.aside_once(kind, "none that Servebook uses", line, block.path)
         return
     meaning, rank = found
     try:

@@ -15,10 +15,9 @@ from functools import lru_cache
 
 from servebook.read.counter_names import Meaning
 
-__all__ = ["RING", "ethtool_meaning"]
+__all__ = ["ethtool_meaning", "is_ring"]
 
-#: Counters of the host's rings, in the notations of mlx5, bnxt_en, ice, i40e, ena and virtio.
-RING = re.compile(
+_RING = re.compile(
     r"\[\d+\]: .*|(rx|tx|ch|xdp|xsk|rx_xdp_tx|tx_xdp)_?\d+_\w+|(rx|tx)_queue_\d+_\w+"
     r"|(rx|tx)[-_]\d+[._]\w+|queue_\d+_\w+|ptp_\w+"
 )
@@ -119,3 +118,9 @@ def ethtool_meaning(name: str) -> tuple[Meaning, int] | None:
             named = name.startswith("port") or name.endswith("nic")
             return meaning, 0 if named else int(str(rank))
     return None
+
+
+@lru_cache(maxsize=8192)
+def is_ring(name: str) -> bool:
+    """True for a counter of one of the host's rings, as mlx5, bnxt_en, ice, i40e or ena name it."""
+    return _RING.fullmatch(name) is not None
