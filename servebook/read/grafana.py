@@ -32,6 +32,7 @@ __all__ = ["FORMAT", "find", "read"]
 _NAME = "grafana-csv"
 _TIME = ("time", "date", "date & time", "timestamp")
 _DEVICE, _INTERFACE = "device", "unknown"
+_EMPTY = ("", "null", "undefined", "-")  # no value, which is not 0
 _PER_S = {"bits/s": 0.125, "bytes/s": 1.0, "packets/s": 1.0}
 _WAY_OUT = (
     "export the panel with series joined by time; `columns:`, `unit:`, `direction:` and "
@@ -172,7 +173,7 @@ def _collect(rows: Rows, series: dict[str, _Series]) -> tuple[str, int]:
             rows.aside("row", f"expected {len(header)} fields, found {len(row)}", last)
         elif times >= 0:
             for place, legend, cell in _cells(header, row, times):
-                if cell.strip():
+                if cell.strip() not in _EMPTY:
                     one = series.setdefault(legend, _Series(place))
                     one.cells.append((last, row[times], cell))
     if header is None:

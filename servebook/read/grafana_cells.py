@@ -21,7 +21,7 @@ _AMOUNT = re.compile(
 _PREFIX = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _UNITS = {
     **dict.fromkeys(("b/s", "bps", "bit/s", "bits/s", "bits/sec"), "bits/s"),
-    **dict.fromkeys(("B/s", "Bps", "bytes/s", "bytes/sec"), "bytes/s"),
+    **dict.fromkeys(("B/s", "Bps", "Bs", "bytes/s", "bytes/sec"), "bytes/s"),
     **dict.fromkeys(("p/s", "pps", "pkts/s", "packets/s", "packets/sec"), "packets/s"),
     **dict.fromkeys(("b", "bit", "bits"), "bits"),
     **dict.fromkeys(("B", "bytes"), "bytes"),

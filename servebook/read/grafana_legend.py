@@ -31,7 +31,7 @@ _NOISE |= {"kbps", "mbps", "gbps", "b/s", "bits/s", "bytes/s", "bits/sec", "byte
 _NOISE |= {"on", "of", "the", "by", "for", "to", "from", "total"}
 _NEVER = {"utilization", "utilisation", "percent", "%", "collisions", "speed", "mtu"}
 _SPLIT = re.compile(r"[\s,()|\[\]{}=\"']+|(?<=\s)[-\u2013\u2014:]+(?=\s)")
-_GLUED = re.compile(r"(?P<rest>.+)[-_.:](?P<word>[A-Za-z]+)", re.ASCII)
+_MARKS = re.compile(r"([-_.:])")
 _NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)
 _RATE = re.compile(r"\b(i?rate|deriv|idelta_rate)\s*\(", re.ASCII)
 _OTHER = re.compile(r"\b(increase|delta|idelta)\s*\(", re.ASCII)
@@ -150,15 +150,17 @@ def _way(word: str) -> str | None:
 
 
 def _unglued(words: list[str]) -> tuple[list[str], set[str]]:
-    """Words such as ``eth0-in`` taken apart, where the word at the end is a direction."""
+    """Words such as ``eth0-in`` or ``eth0_rx_bytes`` taken apart at their one direction."""
     out: list[str] = []
     found = set()
     for word in words:
-        match = _GLUED.fullmatch(word)
-        way = _way(match["word"]) if match else None
-        if match and way and not _HOST.fullmatch(match["rest"]):
-            out.append(match["rest"])
-            found.add(way)
-        else:
+        parts = _MARKS.split(word)  # texts and marks in turn
+        places = [i for i, part in enumerate(parts) if _way(part)]
+        if len(places) != 1 or _HOST.fullmatch(word):
             out.append(word)
+            continue
+        [place] = places
+        found.add(str(_way(parts[place])))
+        before, after = "".join(parts[: max(0, place - 1)]), parts[place + 2 :: 2]
+        out += [text for text in (before, *after) if text]
     return out, found

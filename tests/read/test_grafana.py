@@ -113,6 +113,7 @@ def test_layouts_and_encodings(tmp_path: Path, text: str, encoding: str) -> None
         ("0 b/s", 0.0, "bits/s"),
         ("12.3 Mbps", 12.3e6, "bits/s"),
         ("12.3 MBps", 12.3e6, "bytes/s"),
+        ("12.3 KBs", 12.3e3, "bytes/s"),
         ("7 kp/s", 7000.0, "packets/s"),
         ("1.53 TB", 1.53e12, "bytes"),
         ("1.8527668e+07", 18527668.0, ""),
@@ -171,6 +172,9 @@ def test_times(texts: list[str], zone: str | None, seconds: list[int | None]) ->
         ("de:ad:be:ef:00:01 swp1-in", "swp1", "rx", "bytes", None),
         ("Ethernet1/1 received packets dropped", "Ethernet1/1", "rx", "drops", None),
         ("rx", None, "rx", "bytes", None),
+        ("eth0_rx_bytes", "eth0", "rx", "bytes", None),
+        ("et-0/0/1-out", "et-0/0/1", "tx", "bytes", None),
+        ("rx_drops eth0", "eth0", "rx", "drops", None),
         (
             'rate(node_network_transmit_bytes_total{device="eth1"}[1m])*8',
             "eth1",
@@ -243,6 +247,12 @@ def test_rounded_totals_alone_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, f'"Time","eth0 rx"\n{T0}000,1.53 TB\n')
     with pytest.raises(DumpError, match=r"rounded total.*without formatting"):
         read(path)
+
+
+def test_no_value_is_not_zero(tmp_path: Path) -> None:
+    text = f'"Time","eth0 rx"\n{T0}000,null\n{T0 + 1}000,undefined\n{T0 + 2}000,8 b/s\n'
+    tables = read(write(tmp_path, text))
+    assert (tables.samples.num_rows, tables.set_aside.num_rows) == (1, 0)
 
 
 def test_rows_and_times_that_cannot_be_read(tmp_path: Path) -> None:
