@@ -1,9 +1,9 @@
 """Prometheus text exposition with network counters: a page per time, or a log of readings.
 
 Written by: node_exporter (``curl :9100/metrics``), snmp_exporter, sonic-exporter, gnmic's
-prometheus output, infiniband_exporter, dcgm-exporter, Prometheus' ``/federate``: every exporter of
-the names in ``counter_names`` and ``prometheus_names``, in the text format or as OpenMetrics; the
-log by a loop that prints ``### <epoch>`` before each reading.
+prometheus output, infiniband_exporter, dcgm-exporter, ``/federate``, ``promtool tsdb dump``: every
+exporter of the names in ``counter_names`` and ``prometheus_names``, in the text format or as
+OpenMetrics; the log by a loop that prints ``### <epoch>`` before each reading.
 Specified in: https://prometheus.io/docs/instrumenting/exposition_formats/ and OpenMetrics 1.0.
 Cannot tell: which host it was (``device:`` in the manifest says), and, in a page, when it was
 taken: that comes from the ``###`` line, from the file's name (``metrics_<epoch ms>.prom``) or from
@@ -16,7 +16,7 @@ Ethernet counters: PCIe and NVLink rates are read, and are no links of the netwo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -35,6 +35,7 @@ from servebook.read.counter_stamps import (
 from servebook.read.prometheus_names import (
     BUILD_INFO,
     Series,
+    job_of,
     known_name,
     reading_of,
     series_of,
@@ -50,6 +51,7 @@ _PAGE = re.compile(rb"\s*(### [^\n]*\n\s*)?(# (HELP|TYPE|UNIT) [a-zA-Z_:]|node_\
 _SAMPLE = re.compile(
     r"[a-zA-Z_:][\w:]*(?:\{(?:[^\"}]|\"(?:[^\"\\\\]|\\\\.)*+\")*+\})?(?=\s)", re.ASCII
 )
+_DUMPED = re.compile(r'\{__name__="([a-zA-Z_:][\w:]*)",?\s?', re.ASCII)
 _FIRST_LINES = 40
 _DEVICE = "host"
 _WHAT = "a page of metrics"
@@ -61,6 +63,22 @@ class _Page:
 
     known: dict[str, tuple[int, Series] | None] = field(default_factory=dict)
     build: str | None = None
+    jobs: dict[str, list[str]] = field(default_factory=dict)
+
+    def device(self, labels: Mapping[str, str]) -> str:
+        """The device of a series: pages of ``/federate`` and dumps hold those of several targets.
+
+        Named after the job, with a number from the job's second instance on.
+        """
+        instance = labels.get("instance")
+        if instance is None:
+            return _DEVICE
+        job = job_of(labels) or "instance"
+        known = self.jobs.setdefault(job, [])
+        if instance not in known:
+            known.append(instance)
+        place = known.index(instance) + 1
+        return job if place == 1 else f"{job} {place}"
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -72,7 +90,7 @@ def _is_page(head: bytes) -> bool:
     if _PAGE.match(head):
         return True
     for line in head[:8192].decode("utf-8", "replace").splitlines()[:_FIRST_LINES]:
-        if (match := _SAMPLE.match(line)) and known_name(match[0].partition("{")[0]):
+        if (match := _SAMPLE.match(_named_first(line))) and known_name(match[0].partition("{")[0]):
             return True
     return False
 
@@ -88,9 +106,16 @@ def read(source: Source) -> Tables:
     timed = False
     for block in blocks(rows, _WHAT, own_times=True, longest=LONGEST_TEXT_LINE):
         timed = timed or block.ts_ns > 0
-        for line, text in block.lines:
-            if text.strip() and not text.lstrip().startswith("#"):
-                _line(rows, page, block, line, text.strip())
+        others = [
+            line
+            for line, text in block.lines
+            if text.strip()
+            and not text.lstrip().startswith("#")
+            and not _line(rows, page, block, line, _named_first(text.strip()))
+        ]
+        if others:
+            reason = "no network counters"
+            rows.aside_once("other metrics", reason, others[0], block.path, len(others))
     if not len(rows) and not timed:
         raise no_time(rows.where(), _WHAT)
     if not len(rows):
@@ -106,14 +131,20 @@ def read(source: Source) -> Tables:
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> None:
+def _named_first(text: str) -> str:
+    """``promtool tsdb dump`` puts the name among the labels: {__name__="x", device="lo"} 1 2."""
+    match = _DUMPED.match(text)
+    return text if match is None else f"{match[1]}{{{text[match.end() :]}"
+
+
+def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> bool:
+    """Adds one sample or sets it aside; False for a metric of something else."""
     match = _SAMPLE.match(text)
     name = next(iter(text.partition("{")[0].split(maxsplit=1)), "")
     if name == BUILD_INFO and match and (labels := _labels(match[0])):
         page.build = labels.get("version")
     if not known_name(name):
-        rows.aside_once("other metrics", "no network counters", line, block.path)
-        return
+        return False
     try:
         if match is None:
             raise ValueError("no sample of the exposition format")
@@ -129,7 +160,7 @@ def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> None:
             stamp = rows.stamp("device", step, block.path)
         elif not at:
             rows.aside_once(name, "no time, neither its own nor the page's", line, block.path)
-            return
+            return True
         factor = words_factor(page.build, rows.source.options.get("unit")) if series.in_words else 1
         rows.add(key, at, reading_of(series.meaning, tail[0], factor), stamp, line)
     except ValueError as error:
@@ -138,6 +169,7 @@ def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> None:
             rows.aside_once(name, str(error), line, block.path)
         else:
             rows.aside("reading", str(error), line, block.path)
+    return True
 
 
 def _plain(text: str) -> str:
@@ -164,7 +196,7 @@ def _series(rows: Rows, page: _Page, head: str) -> tuple[int, Series] | None:
         if found is None:
             page.known[head] = None
         else:
-            device = rows.alias(found.device) if found.device else _DEVICE
+            device = rows.alias(found.device) if found.device else page.device(labels or {})
             interface = found.interface or "unknown"
             key = rows.meant(found.meaning, device, interface, rank=found.rank)
             page.known[head] = (key, found)

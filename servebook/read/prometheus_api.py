@@ -26,18 +26,24 @@ from servebook.errors import DumpError
 from servebook.read.counter_names import TOO_NARROW, Meaning
 from servebook.read.counter_rows import Rows
 from servebook.read.files import loads, read_text
-from servebook.read.prometheus_names import BUILD_INFO, Series, reading_of, series_of, words_factor
+from servebook.read.prometheus_names import (
+    BUILD_INFO,
+    Series,
+    job_of,
+    reading_of,
+    series_of,
+    words_factor,
+)
 from servebook.read.source import File, Format, Source, relative
 from servebook.tables import Tables
 
-__all__ = ["FORMAT", "find", "read"]
+__all__ = ["FORMAT", "add_series", "aliases", "find", "labels_of", "read"]
 
 _NAME = "prometheus"
 _Reply = tuple[list[Any], str, dict[str, Any]]  # series, matrix or vector, the whole reply
 _STATUS = re.compile(rb'"status"\s*:\s*"(success|error)"')
 _VECTOR = re.compile(rb'"resultType"\s*:\s*"vector"')
 _RESULT = re.compile(rb'"(resultType|errorType|data)"\s*:')
-_JOB = re.compile(r"[A-Za-z_][\w/ -]{0,63}", re.ASCII)  # no dots or colons: no host, no address
 _WORD = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]{0,120}")
 
 
@@ -72,8 +78,8 @@ def read(source: Source) -> Tables:
     paths = source.files or (source.main,)
     replies = [_series(relative(path, source.root), read_text(path)) for path in paths]
     # One alias per instance over all files, so that two hosts never share one.
-    labels = [_labels(entry) for result, _, _ in replies for entry in result]
-    devices = iter(_devices(labels))
+    labels = [labels_of(entry) for result, _, _ in replies for entry in result]
+    devices = iter(aliases(labels))
     usable = 0
     for path, reply in zip(paths, replies, strict=True):
         usable += _read_reply(rows, path, reply, devices)
@@ -105,12 +111,12 @@ def _read_reply(rows: Rows, path: Path, parsed: _Reply, devices: Iterator[str]) 
     points = [_points(rows, entry, kind, path) for entry in result]
     grid = kind == "vector" or _on_grid(points)
     stamp = rows.stamp("grid" if grid else "collector", None if grid else 1_000_000, path)
-    labels = [_labels(entry) for entry in result]
+    labels = [labels_of(entry) for entry in result]
     builds = [own.get("version") for own in labels if own.get("__name__") == BUILD_INFO]
     factor = words_factor(builds[0] if builds else None, rows.source.options.get("unit"))
     usable = 0
     for own, values in zip(labels, points, strict=True):
-        usable += _add(rows, own, values, next(devices), stamp, path, factor)
+        usable += add_series(rows, own, values, next(devices), stamp, path, factor)
     return usable
 
 
@@ -156,7 +162,8 @@ def _series(where: str, text: str) -> _Reply:
     return result, str(shape), reply
 
 
-def _labels(entry: Any) -> dict[str, str]:
+def labels_of(entry: Any) -> dict[str, str]:
+    """The labels of a series, its name as ``__name__``; empty for what is no series."""
     metric = entry.get("metric") if isinstance(entry, dict) else None
     return {str(k): str(v) for k, v in metric.items()} if isinstance(metric, dict) else {}
 
@@ -186,12 +193,9 @@ def _on_grid(series: Iterable[Sequence[tuple[int, str]]]) -> bool:
     return step > 0 and all((at - times[0]) % step == 0 for at in times)
 
 
-def _devices(labels: Sequence[Mapping[str, str]]) -> list[str]:
+def aliases(labels: Sequence[Mapping[str, str]]) -> list[str]:
     """A stable alias per series: the job, with a number where a job has several instances."""
-    keys = [
-        (job if _JOB.fullmatch(job := label.get("job", "")) else "", label.get("instance", ""))
-        for label in labels
-    ]
+    keys = [(job_of(label), label.get("instance", "")) for label in labels]
     jobs: dict[str, set[str]] = {}
     for job, instance in keys:
         jobs.setdefault(job, set()).add(instance)
@@ -204,7 +208,7 @@ def _devices(labels: Sequence[Mapping[str, str]]) -> list[str]:
     return [aliases[key] for key in keys]
 
 
-def _add(
+def add_series(
     rows: Rows,
     labels: Mapping[str, str],
     points: Sequence[tuple[int, str]],
@@ -213,6 +217,11 @@ def _add(
     path: Path,
     factor: int | None,
 ) -> int:
+    """Adds the (ms, printed value) pairs of a series, or sets them aside.
+
+    Returns 0 for a series without a name that the manifest does not explain, else 1. ``factor`` is
+    that of ``words_factor``.
+    """
     name = labels.get("__name__")
     if name is None:
         stated = _stated(rows)

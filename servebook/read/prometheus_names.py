@@ -20,7 +20,15 @@ from servebook.read.counter_names import NAMES, Meaning
 from servebook.read.counter_rows import number, whole
 from servebook.read.ethtool_names import ethtool_meaning
 
-__all__ = ["BUILD_INFO", "Series", "known_name", "reading_of", "series_of", "words_factor"]
+__all__ = [
+    "BUILD_INFO",
+    "Series",
+    "job_of",
+    "known_name",
+    "reading_of",
+    "series_of",
+    "words_factor",
+]
 
 BUILD_INFO = "infiniband_exporter_build_info"
 #: node_exporter's ethtool collector spells rx and tx out.
@@ -74,6 +82,7 @@ _DCGM = {
     for bus in ("PCIE", "NVLINK")
     for way in ("rx", "tx")
 }
+_JOB = re.compile(r"[A-Za-z_][\w/ -]{0,63}", re.ASCII)  # no dots or colons
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.")
 _WORDS_UNTIL = (0, 10)
 #: Rank of node_network_*, above all that a driver says itself.
@@ -97,6 +106,12 @@ class Series:
     device: str | None = None
     in_words: bool = False
     rank: int = 0
+
+
+def job_of(labels: Mapping[str, str]) -> str:
+    """The job of a series, where its name can be no host and no address; else the empty text."""
+    job = labels.get("job", "")
+    return job if _JOB.fullmatch(job) else ""
 
 
 def known_name(name: str) -> bool:

@@ -69,6 +69,34 @@ def test_openmetrics_with_times_and_exemplars(tmp_path: Path) -> None:
     assert found.set_aside.num_rows == 0
 
 
+def test_a_dump_of_promtool_names_its_metric_among_the_labels(tmp_path: Path) -> None:
+    text = (
+        '{__name__="node_network_receive_bytes_total", device="lo", instance="h:9100"} 7 '
+        '1795973865157\n{__name__="ifHighSpeed"} 400000 1795973865157\n'
+        '{__name__="up", job="x"} 1 1795973865157\n'
+    )
+    found = page(tmp_path, text, "dump.txt")
+    assert rows(found, "interface", "count", "value", "ts_ns") == [
+        ("lo", 7, None, AT),
+        ("unknown", None, 4e11, AT),
+    ]
+    assert found.set_aside.num_rows == 1
+
+
+def test_hosts_of_one_page_stay_apart(tmp_path: Path) -> None:
+    name = "node_network_receive_bytes_total"
+    text = "".join(
+        f'{name}{{device="eth0",instance="{host}:9100",job="{job}"}} {n}\n'
+        for n, (host, job) in enumerate([("b", "node"), ("a", "node"), ("b", "node"), ("c", "x.y")])
+    )
+    assert rows(page(tmp_path, text), "device", "count") == [
+        ("node", 0),
+        ("node 2", 1),
+        ("node", 2),
+        ("instance", 3),
+    ]
+
+
 def test_gnmic_names_the_switch_and_the_interface(tmp_path: Path) -> None:
     text = (
         'interfaces_interface_state_counters_in_octets{interface_name="Ethernet1",'
