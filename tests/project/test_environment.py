@@ -95,8 +95,9 @@ def test_conda_gets_the_locked_versions(
     project_root: Path, declared: dict[str, Requirement], lock: dict[str, list[Pin]]
 ) -> None:
     listed = YAML(typ="safe").load(project_root / "environment.yml")["dependencies"]
+    by_pip = listed.pop()["pip"]
     assert listed == [entry for entry in listed if isinstance(entry, str)]
-    versions = dict(entry.split("==") for entry in listed if "==" in entry)
+    versions = dict(entry.split("==") for entry in [*listed, *by_pip] if "==" in entry)
     others = dict(entry.split("=") for entry in listed if "==" not in entry and "=" in entry)
     assert list(others) == ["python"]
     assert others["python"] in PYTHONS
