@@ -24,6 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from servebook.errors import DumpError
+from servebook.read.codecs import SUFFIXES
 from servebook.read.documents import json_value, main_document, read_bytes
 from servebook.read.files import read_text, sha256
 from servebook.read.genai_perf_records import Call, call_of
@@ -78,7 +79,7 @@ def _kind(head: bytes) -> str | None:
 
 
 def _stem(name: str) -> str:
-    for suffix in (".gz", ".json", ".csv", "_genai_perf"):
+    for suffix in (*SUFFIXES, ".json", ".csv", "_genai_perf"):
         name = name.removesuffix(suffix)
     return name
 

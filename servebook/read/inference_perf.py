@@ -50,7 +50,7 @@ _PARTIAL = re.compile(rb"(?m)^  uid: ['\"]?inference-perf-")
 _BESIDE = ("partial", "validation")
 _NAME = re.compile(
     r"(?P<prefix>.*?)(?:(?P<role>per_request|summary|stage_\d{1,6})_(?:lifecycle|prometheus)_metrics"
-    r"|config|validation|inference-perf\.partial\..*)\.(?:json|ya?ml)(?:\.gz)?"
+    r"|config|validation|inference-perf\.partial\..*)\.(?:json|ya?ml)(?:\.[a-z0-9]{1,5})?"
 )
 
 

@@ -75,10 +75,18 @@ def elements(path: Path, opening: re.Pattern[str]) -> Iterator[Element]:
     """(line, element, None) of each element, or (line, None, reason) for what is none.
 
     ``opening`` matches how an element begins; after a damaged one the next match is tried. A file
-    without an array gives one reason; so does an array without an end, and text behind it. Raises
-    OSError where the file cannot be opened.
+    without an array gives one reason; so does an array without an end, text behind it, and a file
+    that cannot be opened.
     """
-    with open_bytes(path) as stream:
+    try:
+        stream = open_bytes(path)
+    except DAMAGED:
+        yield 1, None, "a compressed stream that is cut short or damaged"
+        return
+    except OSError as error:
+        yield 1, None, f"a file that cannot be read ({error.strerror})"
+        return
+    with stream:
         text = _Text(stream)
         if text.next_character() != "[":
             yield text.line, None, "no JSON array"

@@ -37,7 +37,7 @@ _RECORDS = re.compile(rb"\s*\[\s*\{")
 _KEYS = (b'"ttft_s"', b'"end_to_end_latency_s"', b'"number_output_tokens"')
 _SUMMARY = (b'"results_', b'"num_concurrent_requests"')
 _OPENING = re.compile(r'\{\s*"(?:error_code|inter_token_latency_s|ttft_s)"\s*:')
-_ROLE = re.compile(r"_(?:individual_responses|summary)(?=\.json)")
+_ROLE = re.compile(r"_(?:individual_responses|summary)\.json.*")
 _TOO_SHORT = -100
 _MAX_SECONDS = 1e8
 _MAX_TOKENS = 10**9

@@ -94,3 +94,8 @@ def test_cut_anywhere(values: list[int], data: st.DataObject) -> None:
     whole = [value for _, value, wrong in result if wrong is None]
     assert whole == [{"a": value} for value in values[: short.count("}")]]
     assert result[-1][2] is not None
+
+
+def test_a_file_that_is_gone(tmp_path: Path) -> None:
+    ((line, _, wrong),) = elements(tmp_path / "none.json", OPENING)
+    assert (line, wrong) == (1, "a file that cannot be read (No such file or directory)")
