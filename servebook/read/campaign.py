@@ -39,6 +39,7 @@ _COUNTER_OPTIONS = (
     "columns",
     "kind",
     "unit",
+    "bits",
     "direction",
     "time_zone",
 )

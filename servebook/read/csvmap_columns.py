@@ -152,7 +152,8 @@ class Columns:
                 column.metric,
                 column.direction,
                 kind=column.kind,
-                bits=bits if isinstance(bits, int) else 64,
+                # Where words or bits became bytes, a wrap is no longer one of whole 2^32 bytes.
+                bits=bits if isinstance(bits, int) and column.factor == 1 else 64,
             )
             rows.add(series, ns, value, stamp, line)
 

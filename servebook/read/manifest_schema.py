@@ -121,10 +121,11 @@ class CounterEntry:
     interface: str | None = key(TEXT, "interface, for files of one interface that do not name it")
     interfaces: tuple[str, ...] | None = key(texts(), "use these interfaces only")
     columns: Mapping[str, str] = key(
-        values(TEXT), "our column: the file's column, for plain CSV", default={}
+        values(TEXT), "our column: the file's column (plain CSV, Parquet, Grafana)", default={}
     )
     kind: str | None = key(choice("counter", "rate"), "what a plain CSV's values are")
     unit: str | None = key(TEXT, "unit of a plain CSV's values: bytes, bits, words")
+    bits: int | None = key(whole(32, 64), "width of a plain CSV's counters, if not 64", "bits")
     direction: str | None = key(
         choice("rx", "tx"), "direction of a rate without a name (a saved rate() of Prometheus)"
     )

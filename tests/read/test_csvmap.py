@@ -145,11 +145,12 @@ def test_a_manifest_explains_columns_that_nobody_knows(tmp_path: Path) -> None:
         "servebook: 1\nname: x\nconfigurations: {c: {}}\n"
         "runs: [{match: 'raw/run**', configuration: c}]\n"
         "counters: [{match: 'raw/{device}_*.csv', "
-        "columns: {ts: Time, interface: Port, rx_bytes: In}}]\n"
+        "columns: {ts: Time, interface: Port, rx_bytes: In}, bits: 32}]\n"
     )
     campaign = load(tmp_path)
     [sample] = campaign.tables.samples.to_pylist()
     assert (sample["device"], sample["interface"], sample["count"]) == ("leaf1", "Ethernet1", 5)
+    assert sample["bits"] == 32
     assert campaign.tables.refused["path"].to_pylist() == ["raw/other.csv"]
 
 

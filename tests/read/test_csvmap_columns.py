@@ -126,3 +126,8 @@ def test_epochs_by_magnitude_and_iso(tmp_path: Path, time: str, ns: int) -> None
 def test_a_host_name_in_the_device_column_becomes_a_number(tmp_path: Path) -> None:
     tables = read(tmp_path, f"ts,device,rx_bytes\n{T},node7.example.com,1\n{T},10.0.0.7,2\n")
     assert tables.samples["device"].to_pylist() == ["device 1", "device 2"]
+
+
+def test_the_width_of_counters_is_the_manifests_word(tmp_path: Path) -> None:
+    tables = read(tmp_path, f"ts,rx_bytes,tx_words\n{T},1,1\n", bits=32)
+    assert tables.samples["bits"].to_pylist() == [32, 64]
