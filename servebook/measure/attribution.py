@@ -121,7 +121,8 @@ def _rate(lost: Floats, tokens: Floats) -> dict[str, Any]:
     if row["n_lengths"] < 2:
         return row | {"why": "all stalled steps hold the same number of prompt tokens"}
     pick = np.unique(np.linspace(0, len(lost) - 1, min(len(lost), _MOST_STEPS)).astype(np.int64))
-    slope, _, low, high = theilslopes(lost[pick], tokens[pick], alpha=0.95)
+    with np.errstate(invalid="ignore"):  # with many ties there is no interval
+        slope, _, low, high = theilslopes(lost[pick], tokens[pick], alpha=0.95)
     if not slope > 0:
         return row | {"why": "time lost does not grow with prompt tokens"}
     base = float(np.median(lost - slope * tokens))
@@ -129,7 +130,7 @@ def _rate(lost: Floats, tokens: Floats) -> dict[str, Any]:
     return row | {
         "rate_tok_s": float(1e9 / slope),
         "rate_low_tok_s": float(1e9 / high),
-        "rate_high_tok_s": float(1e9 / low) if low > 0 else np.inf,
+        "rate_high_tok_s": np.inf if low <= 0 else float(1e9 / low),
         "base_ms": base / 1e6,
         "residual_p50_ms": float(np.percentile(residual, 50) / 1e6),
         "residual_p90_ms": float(np.percentile(residual, 90) / 1e6),

@@ -42,7 +42,8 @@ _STATISTICS: Mapping[str, tuple[str, str, str, str]] = {
         "ratio",
         (
             f"{_percent(CONFIDENCE)} interval of the ratio: Welch's t on the logarithms of the "
-            "runs' values with Satterthwaite's degrees of freedom; none where a side has one run"
+            "runs' values, with fewer degrees of freedom than Satterthwaite's where the sides "
+            "differ in their number of runs; none where a side has one run"
         ),
         _RUNS,
     ),

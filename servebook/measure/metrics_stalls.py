@@ -79,8 +79,9 @@ STALLS: Mapping[str, tuple[str, str, Better, str]] = {
         "count",
         "",
         (
-            "gaps above the baseline's p95 in a run whose prompts share steps with decodes, while "
-            "a request waited for its first token: slower, not stalled"
+            "gaps whose engine step carried a part of a prompt beside its decodes (chunked "
+            "prefill): slower, not stalled. Such a step brings a first token, or is far longer "
+            "than steps in which nobody waits for one"
         ),
     ),
     "slow_fraction_of_gaps": ("Slowed gaps", "fraction", "lower", "slow gaps / gaps"),

@@ -32,6 +32,7 @@ import pandas as pd
 import pyarrow as pa
 
 from servebook.measure.baseline import Baseline, baselines, clean_gaps, prompt_waits
+from servebook.measure.shared_steps import slow_steps, waited
 from servebook.measure.steps import Timeline, latest_ends, recover
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
@@ -141,7 +142,11 @@ def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[Clas
             cause[count > 0] = CAUSES.index("prefill")
         if own:
             long = run.gap > own.p99_ns
-            if style == "shared":
+        if style == "shared":
+            carried = slow_steps(line) if line else None
+            if line and carried is not None:
+                slow = carried[line.step_of_gap] & (line.step_of_gap >= 0)
+            elif own:
                 slow = (run.gap > own.p95_ns) & prompt_waits(run, 0.5 * own.median_ns)
         yield ClassifiedRun(run, line, style, own, count, tokens, cause, slow & (cause == 0), long)
 
@@ -309,7 +314,7 @@ def _paused(line: Timeline, links: pd.DataFrame | None) -> npt.NDArray[np.int8]:
     excess = np.where(line.joined, np.diff(ends, prepend=np.nan), np.nan) - line.decode
     plain = line.joined.copy()
     if line.style == "shared":  # a prompt may be at work in any step while a request waits
-        plain &= ~_waiting(line)
+        plain &= ~waited(line)
     else:
         plain[line.prefills.step] = False
     # Only a next step of the same requests tells a pause of the engine from a late delivery.
@@ -324,14 +329,6 @@ def _paused(line: Timeline, links: pd.DataFrame | None) -> npt.NDArray[np.int8]:
     out = cause[np.maximum(line.step_of_gap, 0)]
     out[(line.step_of_gap < 0) | (line.tokens.index == 0)] = 0
     return out
-
-
-def _waiting(line: Timeline) -> Bools:
-    """Whether some request waited for its first token in each step."""
-    known = ~np.isnan(line.tokens.start) & ~np.isnan(line.tokens.first)
-    start, first = np.sort(line.tokens.start[known]), np.sort(line.tokens.first[known])
-    before = line.ends - np.nan_to_num(line.length)
-    return np.searchsorted(start, line.ends) > np.searchsorted(first, before, side="right")
 
 
 def _busy(line: Timeline, links: pd.DataFrame | None) -> Bools:
