@@ -40,8 +40,12 @@ def reply_of(timestamps: Sequence[int], outputs: Sequence[Any] | None) -> Reply:
     texts = _whole_events([_text(output) for output in outputs])
     for time, output, text in zip(timestamps, outputs, texts, strict=True):
         content = False
-        if text is None:  # a tensor of Triton: content where it is not empty
-            content = any(_filled(value) for value in object_of(output).values())
+        if (
+            text is None
+        ):  # tensors of Triton: the text where it is named, else any that is not empty
+            tensors = object_of(output)
+            named = [tensors["text_output"]] if "text_output" in tensors else tensors.values()
+            content = any(_filled(value) for value in named)
         for event in _events(text or ""):
             usage = object_of(event.get("usage")) or usage
             error = error or "error" in event

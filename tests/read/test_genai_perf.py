@@ -168,6 +168,17 @@ def test_which_responses_carry_content(texts: list[str], kept: list[int]) -> Non
     assert reply.times == kept
 
 
+def test_tensors_of_triton() -> None:
+    outputs = [
+        {"text_output": "x", "model_name": "m"},
+        {"text_output": "", "model_name": "m"},
+        {"output_ids": [1, 2]},
+        {},
+        None,
+    ]
+    assert reply_of(range(5), outputs).times == [0, 2]
+
+
 def test_an_error_inside_the_stream(tmp_path: Path) -> None:
     bad = 'data: {"error": {"message": "at 10.0.0.1"}}\n\n'
     outputs = [{"response": t} for t in (event(), event(), event(), event(), bad, "")]
