@@ -1,6 +1,8 @@
-"""Arista EOS: the texts of ``show interfaces``, ``counters`` and ``counters rates``.
+"""Arista EOS: the texts of ``show interfaces``, ``counters``, ``counters rates`` and others.
 
-Written by: EOS, with a ``### <epoch>`` line before each text or in files named after their time.
+Written by: EOS: ``show interfaces``, ``show interfaces counters`` (also ``rates``, ``discards``),
+``show priority-flow-control counters`` (all priorities together), with a ``### <epoch>`` line
+before each text or in files named after their time.
 Specified in: nowhere as a format; Arista's manual of the commands, and texts of real devices.
 Cannot tell: the time (refused without one), and below 0.1 Mbit/s a rate. ``counters rates`` prints
 10^6 bit/s without framing, averaged over ``Intvl`` (5:00 unless ``load-interval`` is set), and a
@@ -29,6 +31,7 @@ _WHAT = "the output of EOS' show commands"
 _HEAD = re.compile(
     rb"(?m)with framing overhead\), |^Port\s+Name\s+Intvl\s+In Mbps\s+%"
     rb"|^Port\s+InOctets\s+InUcastPkts\s+InMcastPkts\s+InBcastPkts\s*$"
+    rb"|^Port\s+(RxPfc\s+TxPfc|InDiscards\s+OutDiscards)\s*$"
 )
 _INTERFACE = re.compile(r"(\S+) is .+, line protocol is \w+.*")
 _RATE_LINE = re.compile(r"\s+\d+ \w+ (input|output) rate .*with framing overhead\).*")
@@ -47,6 +50,12 @@ _RATES_ROW = re.compile(
     r"(?P<out_mbps>[\d.]+)\s+(?P<out_util>[\d.]+%|-)\s+(?P<out_kpps>[\d.]+)\s*"
 )
 _COUNTS_HEADER = re.compile(r"Port\s+(In|Out)Octets\s+\1UcastPkts\s+\1McastPkts\s+\1BcastPkts\s*")
+#: Tables of two numbers a port: received (in), then sent (out).
+_PAIR_HEADERS = (
+    (re.compile(r"Port\s+RxPfc\s+TxPfc\s*"), "pause_frames"),
+    (re.compile(r"Port\s+InDiscards\s+OutDiscards\s*"), "drops"),
+)
+_PAIR_ROW = re.compile(r"(\S+)\s+(\d{1,20})\s+(\d{1,20})\s*")
 _COUNTS_ROW = re.compile(r"(\S+)" + r"\s+(\d{1,20})" * 4 + r"\s*")
 
 
@@ -94,6 +103,9 @@ def _block(rows: Rows, block: Block) -> bool:
         elif (match := _COUNTS_HEADER.fullmatch(text)) or _RATES_HEADER.fullmatch(text):
             _without(rows, interface, counted, start, block)
             table, interface = _WAYS[match[1]] if match else "rates", None
+        elif pair := next((m for pattern, m in _PAIR_HEADERS if pattern.fullmatch(text)), None):
+            _without(rows, interface, counted, start, block)
+            table, interface = pair, None
         elif not text.strip():
             continue
         elif table is not None:
@@ -157,6 +169,14 @@ def _row(rows: Rows, block: Block, line: int, text: str, table: str) -> None:
                     _DEVICE, match["port"], metric, direction, kind=kind, window_s=window_s
                 )
                 rows.add(key, block.ts_ns, rate, block.stamp, line)
+        return
+    if table in ("pause_frames", "drops"):
+        pair = _PAIR_ROW.fullmatch(text)
+        if pair is None:
+            rows.aside_once("rows", "no row of counters", line, block.path)
+            return
+        for way, value in (("rx", pair[2]), ("tx", pair[3])):
+            _add(rows, block, line, pair[1], Meaning(table, way), value)
         return
     match = _COUNTS_ROW.fullmatch(text)
     if match is None:

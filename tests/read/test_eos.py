@@ -186,6 +186,23 @@ def test_the_table_of_counters(tmp_path: Path) -> None:
     ]
 
 
+def test_tables_of_two_numbers(tmp_path: Path) -> None:
+    text = (
+        f"### {T}\n"
+        "Port                 RxPfc         TxPfc\nEt1/1                   12             3\n\n"
+        "Port            InDiscards     OutDiscards\nEt1/1                    4               5\n"
+        "------         -----------     -----------\n"
+    )
+    tables = read(eos_text.FORMAT, write(tmp_path, text, "pfc.log"))
+    assert rows(tables, "metric", "direction", "count") == [
+        ("pause_frames", "rx", 12),
+        ("pause_frames", "tx", 3),
+        ("drops", "rx", 4),
+        ("drops", "tx", 5),
+    ]
+    assert tables.set_aside["reason"].to_pylist() == ["rows: no row of counters (1 reading)"]
+
+
 def test_rates_without_names_are_refused(tmp_path: Path) -> None:
     line = "  5 minutes input rate 8 bps (0.0% with framing overhead), 0 packets/sec\n"
     path = write(tmp_path, line * 3, f"rates_{T}.txt")
