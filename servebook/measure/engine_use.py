@@ -169,9 +169,11 @@ def _statistics(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _share(values: dict[str, float]) -> float:
-    """Tokens found over tokens looked up; else the engine's own ratio, at its median."""
+    """Tokens found over tokens looked up (or all prompt tokens); else the engine's own ratio."""
     own = values.pop("_hit")
     looked_up = values["cache_query_tokens"]
+    if np.isnan(looked_up) and not np.isnan(values["cache_hit_tokens"]):
+        looked_up = values["prompt_tokens"]
     if looked_up > 0:
         return values["cache_hit_tokens"] / looked_up
     return own if np.isnan(looked_up) else np.nan

@@ -7,7 +7,8 @@ export what they run and what waits. Names are compared with ``:`` as ``_`` and 
 - ``running``, ``waiting``, ``swapped``: requests; ``slots``: the most that may run;
 - ``kv_use_fraction``: KV cache in use, 1 is full; ``cache_hit_fraction``: the engine's own ratio;
 - ``cache_hit_tokens`` of ``cache_query_tokens``: prompt tokens found in the prefix cache, of those
-  looked up (vLLM before 0.9 counted blocks; the ratio is the same);
+  looked up (vLLM before 0.9 counted blocks; the ratio is the same). SGLang and TensorRT-LLM count
+  hits alone, so theirs are of all prompt tokens;
 - ``preemptions``; ``prompt_tokens`` (computed or found) and ``generation_tokens``.
 """
 
@@ -67,11 +68,15 @@ _NAMES = {
     "sglang_cache_hit_rate": "cache_hit_fraction",
     "sglang_prompt_tokens": "prompt_tokens",
     "sglang_generation_tokens": "generation_tokens",
+    "sglang_cached_tokens": "cache_hit_tokens",
     "sglang_max_running_requests": "slots",
     "trtllm_num_requests_running": "running",
     "trtllm_num_requests_waiting": "waiting",
     "trtllm_kv_cache_utilization": "kv_use_fraction",
     "trtllm_kv_cache_hit_rate": "cache_hit_fraction",
+    "trtllm_prompt_tokens": "prompt_tokens",
+    "trtllm_prompt_cached_tokens": "cache_hit_tokens",
+    "trtllm_generation_tokens": "generation_tokens",
     "tgi_batch_current_size": "running",
     "tgi_queue_size": "waiting",
     "llamacpp_requests_processing": "running",
@@ -98,6 +103,7 @@ _MENTION = re.compile(
 )
 #: Labels that tell nothing of which engine it is, and what tensor-parallel ranks repeat.
 _ASIDE = frozenset(("model_name", "model", "le", "__name__", "priority", "engine_type", "version"))
+_ASIDE |= {"cache_source"}
 _RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 
 
@@ -110,9 +116,11 @@ def meaning(name: str, labels: Mapping[str, str]) -> Meaning | None:
     """What a series is; None for one that is not read.
 
     SGLang repeats its gauges for each tensor and pipeline rank, and per priority beside their
-    sum: rank 0 and the sum are read.
+    sum: rank 0 and the sum are read. Of the tokens that it found in a cache those on the GPU count.
     """
     plain = _plain(name)
+    if labels.get("cache_source", "device") != "device":
+        return None
     if any(labels.get(rank, "0") not in ("", "0") for rank in _RANKS) or labels.get("priority"):
         return None
     if found := _NAMES.get(plain):

@@ -99,6 +99,13 @@ def test_the_engines_own_ratio_where_it_counts_nothing() -> None:
     assert got["cache_hit_share"] == 0.4
 
 
+def test_hits_of_all_prompt_tokens_where_look_ups_are_not_counted() -> None:
+    rows = [reading(t, "cache_hit_tokens", v) for t, v in ((1, 10), (2, 60))]
+    rows += [reading(t, "prompt_tokens", v) for t, v in ((1, 0), (2, 200))]
+    [got] = use([run("a")], rows)
+    assert got["cache_hit_share"] == 0.25
+
+
 def statistic(name: str, metric: str, value: float, **changes: Any) -> dict[str, Any]:
     return reading(0, metric, value, source="x.json", statistic=name, run_id="a", **changes)
 

@@ -133,6 +133,10 @@ def test_samples_that_cannot_be_are_set_aside(tmp_path: Path, sample: str, reaso
         ("sglang:num_queue_reqs", {"priority": ""}, "waiting"),
         ("sglang:num_queue_reqs", {"priority": "5"}, None),  # a part of the sum
         ("sglang:token_usage", {}, "kv_use_fraction"),
+        ("sglang:cached_tokens_total", {"cache_source": "device"}, "cache_hit_tokens"),
+        ("sglang:cached_tokens_total", {"cache_source": "host"}, None),
+        ("sglang:cached_tokens_total", {}, "cache_hit_tokens"),
+        ("trtllm_prompt_cached_tokens_total", {}, "cache_hit_tokens"),
         ("trtllm_kv_cache_utilization", {}, "kv_use_fraction"),
         ("nv_trt_llm_request_metrics", {"request_type": "scheduled"}, "running"),
         ("nv_trt_llm_request_metrics", {"request_type": "max"}, "slots"),
