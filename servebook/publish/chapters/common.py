@@ -268,8 +268,17 @@ def absent(campaign: Campaign, figure: str, title: str, workload: str) -> Figure
     """The figure of a workload that the campaign cannot show, with the reason in words."""
     why = f"This campaign has no {workload} run that can be compared."
     notes = left_out_notes(campaign, workload)
-    if not (metrics(campaign)["workload"] == workload).any():
+    all_runs = metrics(campaign)
+    own = all_runs[all_runs["workload"] == workload]
+    usable = own[~own["run_id"].isin(_conditions.left_out(all_runs)["run_id"])]
+    if own.empty:
         why = f"This campaign has no {workload} run."
+    elif len(usable) and usable["n_gaps"].eq(0).all():
+        clients = words.listed(sorted(set(usable["client"].dropna())))
+        why = (
+            f"The {workload} runs of this campaign hold no gaps between tokens: what {clients} "
+            "left does not tell when each token came."
+        )
     return Figure(id=figure, title=title, missing=" ".join([why, *notes]))
 
 

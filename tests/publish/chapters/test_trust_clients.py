@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servebook.publish.chapters import setup, trust, trust_definitions, trust_summaries
+from servebook.publish.chapters import mixed, setup, trust, trust_definitions, trust_summaries
 from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign, load
 from servebook.read.draft import draft
@@ -26,6 +26,10 @@ def book(client: str, *dumps: str) -> Campaign:
         for dump in dumps:
             shutil.copytree(CLIENTS / client / dump, Path(folder) / dump)
         draft(Path(folder))
+        manifest = Path(folder) / "campaign.yaml"
+        text = manifest.read_text(encoding="utf-8")
+        stated = text.replace("    configuration: null", "    configuration: config-1")
+        manifest.write_text(stated, encoding="utf-8")
         return load(Path(folder))
 
 
@@ -85,3 +89,12 @@ def test_summaries_stand_apart_and_in_no_other_figure() -> None:
     assert told in runs.source
     assert told in trust.failures(both).source
     assert "13.08" not in json.dumps(table_of(runs).to_dict("list"), default=str)
+
+
+def test_runs_without_gaps_are_told_from_runs_that_are_not_there() -> None:
+    assert mixed.tail(book("guidellm", "mixed")).missing == (
+        "The mixed runs of this campaign hold no gaps between tokens: what guidellm left does not "
+        "tell when each token came."
+    )
+    missing = mixed.tail(book("guidellm", "prefill")).missing
+    assert missing == "This campaign has no mixed run."
