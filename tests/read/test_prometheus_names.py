@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +290,21 @@ def test_counters_stay_exact_and_within_64_bits() -> None:
 @given(st.text(max_size=40), st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=4))
 def test_any_name_and_labels_are_a_series_or_none(name: str, labels: dict[str, str]) -> None:
     assert (series_of(name, labels) is not None) == known_name(name)
+
+
+@pytest.mark.skipif(
+    "SERVEBOOK_THIRD_PARTY" not in os.environ,
+    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
+)
+def test_a_whole_page_of_node_exporter(tmp_path: Path) -> None:
+    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "prometheus_text"
+    [path] = folder.glob("*e2e-output.txt")
+    found = page(tmp_path, path.read_text())
+    count = {row[:3]: row[3] for row in rows(found, "interface", "metric", "direction", "count")}
+    # 1.8527668e+07 in the page: 4 x 4631917 words, multiplied by node_exporter itself.
+    assert count["mlx4_0/2", "bytes", "rx"] == 0
+    assert count["mlx4_0/1", "bytes", "rx"] == 18527668
+    assert count["mlx4_0/1", "bytes", "tx"] == 14933760
+    lines = [x for x in path.read_text().splitlines() if x.strip() and not x.startswith("#")]
+    [aside] = found.set_aside["reason"].to_pylist()
+    assert found.samples.num_rows + int(aside.rpartition("(")[2].split()[0]) == len(lines)

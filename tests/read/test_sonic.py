@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -300,3 +301,26 @@ def test_lines_are_neither_lost_nor_doubled(parts: list[str]) -> None:
 def test_metrics_are_those_that_are_described() -> None:
     named = {m.metric for m in (*PORT.values(), *DETAILED.values())} | set(PER_QUEUE.values())
     assert named <= set(METRICS)
+
+
+@pytest.mark.skipif(
+    "SERVEBOOK_THIRD_PARTY" not in os.environ,
+    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
+)
+def test_the_tables_of_the_manual(tmp_path: Path) -> None:
+    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "sonic"
+    [path] = folder.glob("*show_interfaces_counters.md")
+    found = log(tmp_path, f"### {T}\n{path.read_text()}").samples.to_pylist()
+    # The first table is one of an old image: 653.87 x 2^20 bytes/s at 12.77 % of 40 x 2^30 bit/s.
+    first = [r["value"] for r in found if r["interface"] == "Ethernet0" and r["metric"] == "bytes"]
+    assert first[:2] == [653.87 * 2**20, 556.84 * 2**20]
+    assert next(r["count"] for r in found if r["metric"] == "packets") == 471729839997
+    [path] = folder.glob("*show_queue_counters*.md")
+    text = path.read_text().partition("  ```")[2]
+    parts = log(tmp_path, f"### {T}\n{text}").samples.to_pylist()
+    assert {r["scope"] for r in parts} >= {"queue", "queue_mc", "pg"}
+    [path] = folder.glob("*show_pfc*.md")
+    text = path.read_text().partition("admin@sonic")[2]
+    parts = log(tmp_path, f"### {T}\n{text}").samples.to_pylist()
+    paused = [r["count"] for r in parts if r["metric"] == "pfc_pause_us"]
+    assert paused[:2] == [12000, 20001]
