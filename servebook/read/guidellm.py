@@ -15,11 +15,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from servebook.errors import DumpError
+from servebook.read.codecs import SUFFIXES
 from servebook.read.files import read_text, sha256
 from servebook.read.guidellm_requests import add_requests, entries
 from servebook.read.guidellm_settings import Settings, settings
@@ -32,6 +34,8 @@ from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]
 
+#: The one that holds most first: of two with one name the other is a copy of it.
+_KINDS = ("json", "yaml", "csv")
 _JSON = re.compile(rb'"guidellm_version"|"generative_benchmark"')
 _YAML = re.compile(rb"guidellm|generative_benchmark|inter_token_latency_ms|warmup_number")
 _CSV = re.compile(rb"\A(?:Run Info,|Type,Run Id,Id,Name,Start Time)")
@@ -41,21 +45,28 @@ _WAY_OUT = "copy the file again from where guidellm wrote it"
 def find(files: Sequence[File]) -> list[Source]:
     """The reports among ``files``; a YAML or CSV of the same name beside one belongs to it."""
     kinds = {file.path: kind for file in files if (kind := _kind(file.head))}
-    best: dict[tuple[object, str], File] = {}
-    for wanted in ("json", "yaml", "csv"):
+    found: list[Source] = []
+    taken: set[Path] = set()
+    for kind in _KINDS:
         for file in files:
-            if kinds.get(file.path) == wanted:
-                best.setdefault((file.path.parent, file.path.name.partition(".")[0]), file)
-    sources = []
-    for (folder, stem), file in best.items():
-        twins = (
-            f.path
-            for f in files
-            if f.path in kinds and (f.path.parent, f.path.name.partition(".")[0]) == (folder, stem)
-        )
-        options: dict[str, object] = {"kind": kinds[file.path]}
-        sources.append(Source("guidellm", file.root, file.path, tuple(sorted(twins)), options))
-    return sources
+            if kinds.get(file.path) != kind or file.path in taken:
+                continue
+            twins = {
+                path
+                for path, other in kinds.items()
+                if _KINDS.index(other) > _KINDS.index(kind) and _bare(path) == _bare(file.path)
+            }
+            taken |= twins
+            members = tuple(sorted({file.path, *twins - {t for s in found for t in s.files}}))
+            found.append(Source("guidellm", file.root, file.path, members, {"kind": kind}))
+    return found
+
+
+def _bare(path: Path) -> Path:
+    name = path.name
+    for suffix in (*SUFFIXES, ".json", ".yaml", ".yml", ".csv"):
+        name = name.removesuffix(suffix)
+    return path.with_name(name)
 
 
 def _kind(head: bytes) -> str | None:

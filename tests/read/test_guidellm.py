@@ -336,6 +336,15 @@ def test_a_twin_counts_once(tmp_path: Path) -> None:
     assert tables.refused.num_rows == 0
 
 
+def test_reports_of_one_kind_are_never_twins(tmp_path: Path) -> None:
+    for number, name in enumerate(("run.1.json", "run.2.json", "run.2.yaml", "run.3.yaml")):
+        text = report(benchmark([entry(number if number < 2 else 1, 0.01, 0.01, 3 + number)]))
+        (tmp_path / name).write_text(json.dumps(text) if "json" in name else yaml.safe_dump(text))
+    found = discover(tmp_path).sources
+    assert [source.main.name for source in found] == ["run.1.json", "run.2.json", "run.3.yaml"]
+    assert [path.name for path in found[1].files] == ["run.2.json", "run.2.yaml"]
+
+
 def test_a_csv_alone_is_refused_with_help(tmp_path: Path) -> None:
     (refused,) = read(tmp_path, "Run Info,Run Info\nToken Metrics,x\n", "b.csv").refused.to_pylist()
     assert "--output kind=json" in refused["reason"]
