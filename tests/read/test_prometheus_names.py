@@ -305,6 +305,6 @@ def test_a_whole_page_of_node_exporter(tmp_path: Path) -> None:
     assert count["mlx4_0/2", "bytes", "rx"] == 0
     assert count["mlx4_0/1", "bytes", "rx"] == 18527668
     assert count["mlx4_0/1", "bytes", "tx"] == 14933760
-    lines = [x for x in path.read_text().splitlines() if x.strip() and not x.startswith("#")]
+    lines = [x for x in path.read_text().split("\n") if x.strip() and x[0] != "#"]
     [aside] = found.set_aside["reason"].to_pylist()
     assert found.samples.num_rows + int(aside.rpartition("(")[2].split()[0]) == len(lines)
