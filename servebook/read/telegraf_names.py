@@ -66,9 +66,13 @@ def readings(
             continue
         meaning, rank = found
         interface = _interface(measurement, tags, fields, field)
-        key = (meaning.metric, meaning.direction, meaning.scope, meaning.index, interface)
-        if meaning.metric == "":
-            key = (*key, field)
+        key: tuple[Any, ...] = (
+            meaning.metric or field,  # narrow counters have no metric
+            meaning.direction,
+            meaning.scope,
+            meaning.index,
+            interface,
+        )
         if key not in best or rank < best[key][0]:
             best[key] = (rank, (meaning, interface, fields[field], field, rank))
     yield from (reading for _, reading in best.values())
