@@ -45,11 +45,14 @@ _CONFIG = (
     re.compile(rb"(?m)^(?:api|data):"),
     re.compile(rb"(?m)^server:"),
 )
+_SESSIONS = re.compile(rb'"(?:num_sessions|num_events)"\s*:')
+_SESSION = re.compile(rb'"(?:session_duration_sec|duration_sec|sessions_per_second)"\s*:')
 _PARTIAL = re.compile(rb"(?m)^  uid: ['\"]?inference-perf-")
 #: Kinds that are no part of what is read.
-_BESIDE = ("partial", "validation")
+_BESIDE = ("partial", "validation", "adapter", "session")
 _NAME = re.compile(
     r"(?P<prefix>.*?)(?:(?P<role>per_request|summary|stage_\d{1,6})_(?:lifecycle|prometheus)_metrics"
+    r"|(?P<adapter>adapter_.+_lifecycle_metrics)|(?:summary_|stage_\d+_|per_)session_lifecycle_metrics"
     r"|config|validation|inference-perf\.partial\..*)\.(?:json|ya?ml)(?:\.[a-z0-9]{1,5})?"
 )
 
@@ -62,6 +65,8 @@ def find(files: Sequence[File]) -> list[Source]:
         kind = _kind(file.head)
         if kind is None and name and name["role"] and _REPORT[0].search(file.head):
             kind = "report"  # cut before its last part: its refusal then says so
+        if kind == "report" and name and name["adapter"]:
+            kind = "adapter"  # the same requests once more, by LoRA adapter
         if kind is None:
             continue
         prefix = name["prefix"] if name else file.path.name
@@ -85,6 +90,8 @@ def _kind(head: bytes) -> str | None:
         return "config"
     if _PARTIAL.search(head[:512]):
         return "partial"
+    if _SESSIONS.search(head) and _SESSION.search(head):
+        return "session"
     return "validation" if b'_lifecycle_metrics.json"' in head and b'"severity"' in head else None
 
 

@@ -28,11 +28,11 @@ __all__ = ["FORMAT", "find", "read"]
 
 _EXPECTED = "an llm-d Benchmark Report"
 _YAML = (
-    re.compile(rb"""(?m)^version:\s*['"]?0\.[12]"""),
+    re.compile(rb"""(?m)^version:\s*['"]?0\.\d"""),
     re.compile(rb"(?m)^(?:results|metrics):"),
 )
 _JSON = (
-    re.compile(rb'"version"\s*:\s*"?0\.[12]'),
+    re.compile(rb'"version"\s*:\s*"?0\.\d'),
     re.compile(rb'"(?:request_performance|scenario|metrics)"\s*:\s*\{'),
     re.compile(rb'"(?:time_to_first_token|request_latency|requests)"\s*:'),
 )

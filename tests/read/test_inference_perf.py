@@ -242,6 +242,14 @@ def test_all_files_of_a_run_are_its_own(tmp_path: Path) -> None:
     for stage in (0, 1):
         text = f"version: 0.2.1\nrun:\n  uid: inference-perf-stage-{stage}-ab\nresults: {{}}\n"
         (tmp_path / "reports" / f"inference-perf.partial.stage_{stage}.yaml").write_text(text)
+    shutil.copy(
+        tmp_path / "reports" / "stage_0_lifecycle_metrics.json",
+        tmp_path / "reports" / "adapter_sql_stage_0_lifecycle_metrics.json",
+    )
+    session = {"num_sessions": 3, "session_duration_sec": {"mean": 1.0}}
+    (tmp_path / "reports" / "summary_session_lifecycle_metrics.json").write_text(
+        json.dumps(session)
+    )
     found = discover(tmp_path)
     (source,) = found.sources
     assert len(source.files) == len(list((tmp_path / "reports").iterdir()))
@@ -277,6 +285,14 @@ def test_a_list_without_a_request_is_refused(tmp_path: Path, text: str) -> None:
     assert tables.runs.num_rows == 0
     (refused,) = tables.refused.to_pylist()
     assert refused["reason"]
+
+
+def test_a_report_cut_before_its_failures_is_refused_as_torn(tmp_path: Path) -> None:
+    text = (FIXTURE / "stage_0_lifecycle_metrics.json").read_text()
+    name = "stage_0_lifecycle_metrics.json"
+    (tmp_path / name).write_text(text[: text.index('"successes"')])
+    (refused,) = read_tree(tmp_path).refused.to_pylist()
+    assert "torn" in refused["reason"]
 
 
 def test_damage_costs_one_record(tmp_path: Path) -> None:
