@@ -24,7 +24,7 @@ from servebook.tables import Tables
 _DUMPS = os.environ.get("SERVEBOOK_DUMPS")
 _NEEDS_DUMPS = pytest.mark.skipif(not _DUMPS, reason="SERVEBOOK_DUMPS names no folder of dumps")
 CLIENTS = Path(__file__).parent.parent / "fixtures" / "clients"
-NAMES = ("inference_perf", "genai_bench")
+NAMES = ("inference_perf", "genai_bench", "genai_perf", "llmperf", "llmd_report")
 
 
 def real(pattern: str) -> list[Path]:
@@ -65,6 +65,18 @@ def test_real_requests_are_those_that_the_server_saw(phase: str) -> None:
     assert sum(tables.requests["isl"].to_pylist()) == sum(row["isl"] for row in truth)
     # Every gap of the server is one of the client: one token a chunk.
     assert tables.gaps.num_rows == sum(row["out"] - 1 for row in truth)
+
+
+@pytest.mark.parametrize("name", ["genai_perf", "llmperf"])
+def test_figures_worked_out_by_hand_are_met_or_explained(name: str) -> None:
+    tables = read_tree(CLIENTS / name)
+    assert tables.requests["status"].to_pylist().count("ok") == 3
+    rows = compare(tables, run_metrics(tables))
+    same, other = rows[rows["same_definition"]], rows[~rows["same_definition"]]
+    assert len(same) > 10
+    assert same["deviation"].abs().max() < 1e-9
+    assert len(other) > 5
+    assert other["theirs_deviation"].abs().max() < 1e-9
 
 
 def json_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
