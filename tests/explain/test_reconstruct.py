@@ -16,7 +16,7 @@ from servebook.errors import DumpError
 from servebook.explain.reconstruct import generate as making
 from servebook.explain.reconstruct.condition import Condition, Recipe, even, figures, replay
 from servebook.explain.reconstruct.dumps import aiperf_folder, vllm_object
-from servebook.explain.reconstruct.fit import fit
+from servebook.explain.reconstruct.fit import PLAIN_SPREAD, fit
 from servebook.explain.reconstruct.plan import read_plan, recipes_csv
 from servebook.explain.reconstruct.wire import Levels, Watched, counters, utilisation
 from servebook.measure.runs import run_metrics
@@ -57,6 +57,24 @@ def test_a_spread_moves_the_mean_and_leaves_the_median() -> None:
     spread = figures(replay(SMALL, replace(RECIPE, spread_up=0.4)))
     assert spread["itl_median_ms"] == pytest.approx(plain["itl_median_ms"], rel=0.03)
     assert spread["itl_mean_ms"] > 1.03 * plain["itl_mean_ms"]
+
+
+def test_prompts_that_span_steps_fill_each_step() -> None:
+    """A full step takes 0.06 s of prompts beside a decode of 0.01 s: 1.5 prompts of 0.04 s."""
+    whole = replay(SMALL, RECIPE)
+    spanning = replay(SMALL, replace(RECIPE, full_step_s=0.06))
+    assert RECIPE.budget_tok(400) == 400
+    assert replace(RECIPE, full_step_s=0.06).budget_tok(400) == 600
+    assert set(whole.step_prefill_tok) == {0, 400}
+    assert spanning.step_prefill_tok.max() == 600
+    assert spanning.step_prefill_tok.sum() == whole.step_prefill_tok.sum() == 16 * 400
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_no_shipped_run_needs_more_spread_than_an_engine_s_own(name: str) -> None:
+    recipes = [p.recipe for p in read_plan(DATA / name)]
+    assert max(recipe.spread_up for recipe in recipes) < PLAIN_SPREAD
+    assert all(recipe.spread_up == 0 for recipe in recipes if recipe.full_step_s > 0)
 
 
 def test_a_delay_before_the_engine_adds_to_the_ttft_alone() -> None:

@@ -53,6 +53,7 @@ class Recipe:
     decode_s: float = 0.03  # one decode step
     prefill_tok_s: float = 10_000.0
     prompts_per_batch: int = 4  # prefill budget in prompts of this run's ISL
+    full_step_s: float = 0.0  # prefill budget in seconds, prompts may span steps; 0: whole prompts
     spread_up: float = 0.0  # relative spread of decode steps above their median
     slow_start: float = 0.0  # catch-all: relative extra length of the first wave's decode steps
     pause_s: float = 0.0  # catch-all: between a request's end and the next one's start
@@ -60,6 +61,12 @@ class Recipe:
     delay_s: float = 0.0  # catch-all: between a request's start and its arrival at the engine
     ramp: float = 0.0  # share of one request's time over which the first requests start
     waves: int = 4  # requests per unit of concurrency
+
+    def budget_tok(self, isl: int) -> int:
+        """Prompt tokens that one step may take."""
+        if self.full_step_s > 0:
+            return max(1, round(self.full_step_s * self.prefill_tok_s))
+        return self.prompts_per_batch * isl
 
     def catch_all_s(self) -> float:
         """Seconds per request that no part of the engine model explains."""
@@ -72,7 +79,8 @@ def replay(condition: Condition, recipe: Recipe) -> Run:
     engine = Engine(
         decode_base_s=recipe.decode_s,
         prefill_rate_tok_s=recipe.prefill_tok_s,
-        prefill_budget_tok=recipe.prompts_per_batch * condition.isl,
+        prefill_budget_tok=recipe.budget_tok(condition.isl),
+        chunked=recipe.full_step_s > 0,
         max_num_seqs=condition.max_num_seqs,
         replicas=condition.replicas,
     )

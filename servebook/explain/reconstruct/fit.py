@@ -5,7 +5,8 @@ ITL (or the TPOT of a decode run), the prefill rate sets the tail, the spread of
 the mean that is left, the pause between requests the throughput, the delay before the engine the
 TTFT. Discrete settings (prompts per batch, ramp, jitter, waves) are tried in a fixed order; the
 continuous ones are solved by least squares on the logarithms of the figures, and the candidate
-with the smallest worst deviation wins, fewer catch-all seconds deciding between equals.
+with the smallest worst deviation wins, fewer catch-all seconds deciding between equals. Where
+whole prompts need more spread than an engine's own, prompts may span steps instead, without any.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ def fit(condition: Condition, start: Recipe, *, based: bool = False) -> Fit:
     if start.delay_s == 0 and "delay_s" in free:
         start = replace(start, delay_s=condition.targets["ttft_mean_s"] / 2)
     best: Fit | None = None
+    if based and start.full_step_s > 0:
+        free = tuple(name for name in free if name != "spread_up")
+    elif not based:
+        start = replace(start, full_step_s=0.0)
     for candidate in (start,) if based else _candidates(condition, start):
         found = _solve(condition, candidate, free)
         if best is None or _better(found, best):
@@ -73,8 +78,37 @@ def fit(condition: Condition, start: Recipe, *, based: bool = False) -> Fit:
         if best.worst < GOOD and best.recipe.spread_up < PLAIN_SPREAD:
             break
     assert best is not None
+    tailed = {"itl_median_ms", "itl_p99_ms"} <= set(condition.targets)
+    if not based and tailed and best.recipe.spread_up >= PLAIN_SPREAD:
+        best = _spanning(condition, start, best)
     if free == ("pause_s",) and best.worst > GOOD:  # faster than its model without any pause
         return _solve(condition, replace(start, pause_s=0.0), ("decode_s",))
+    return best
+
+
+def _spanning(condition: Condition, start: Recipe, best: Fit) -> Fit:
+    """Prompts that span steps, where whole prompts leave more spread than an engine's own.
+
+    A full step then takes what p99 lies above the median, so that the prefill rate is free to
+    meet the mean. The best of a fixed grid, unless it misses what the spread meets.
+    """
+    tail = condition.targets["itl_p99_ms"] - condition.targets["itl_median_ms"]
+    free = tuple(name for name in best.free if name != "spread_up")
+    for jitter, ramp, rate, pause in product((1.0, 0.5), (1.0, 0.0), (0.8, 0.65, 1.0), (1.0, 4.0)):
+        candidate = replace(
+            start,
+            full_step_s=tail / 1e3,
+            spread_up=0.0,
+            prefill_tok_s=best.recipe.prefill_tok_s * rate,
+            pause_jitter=jitter,
+            ramp=ramp,
+            pause_s=pause if "pause_s" in free else 0.0,
+        )
+        found = _solve(condition, candidate, free)
+        if found.worst < 5e-4 and _better(found, best):
+            best = found
+        if best.recipe.full_step_s > 0 and best.worst < GOOD:
+            break
     return best
 
 

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from ruamel.yaml import YAML
 
 from servebook.errors import DumpError
 from servebook.explain.engine import Run
@@ -25,6 +21,7 @@ from servebook.explain.reconstruct.condition import even, replay
 from servebook.explain.reconstruct.dumps import aiperf_folder, vllm_object
 from servebook.explain.reconstruct.link_levels import levels
 from servebook.explain.reconstruct.plan import Planned, read_plan
+from servebook.explain.reconstruct.settings import SETTINGS, Settings, read_settings
 from servebook.explain.reconstruct.wire import Counters, Watched, counters, utilisation
 from servebook.explain.reconstruct.wire_files import WRITERS
 
@@ -40,49 +37,8 @@ __all__ = [
     "write",
 ]
 
-SETTINGS, SUMS = "reconstruction.yaml", "SHA256SUMS"
+SUMS = "SHA256SUMS"
 _JITTER = 0.02  # of the poll interval, by which a poll comes late
-
-
-@dataclass(frozen=True)
-class Settings:
-    """When and how: times in seconds, speeds in bit/s, the rail skew as highest over lowest."""
-
-    start_ns: int
-    idle_s: float
-    poll_s: float
-    model: str
-    counters: str  # a form of ``WRITERS``
-    device: str
-    watched: tuple[str, ...]  # configurations that cross the leaf
-    rails: int
-    speed_bps: float
-    skew: float
-    reset: tuple[str, str]  # interface, and the run in whose middle it is cleared
-
-
-def read_settings(campaign: Path) -> Settings:
-    """The campaign's settings; raises DumpError for a file that lacks one."""
-    path = campaign / SETTINGS
-    try:
-        found: dict[str, Any] = dict(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
-        start = datetime.fromisoformat(found.pop("start"))
-        if start.tzinfo is None:
-            raise ValueError("start has no UTC offset")
-        reset = found.pop("reset")
-        return Settings(
-            start_ns=round(start.timestamp()) * 10**9,
-            reset=(reset["interface"], reset["run"]),
-            watched=tuple(found.pop("watched")),
-            **found,
-        )
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise DumpError(
-            path,
-            "the settings of a reconstruction",
-            f"{type(error).__name__}: {error}",
-            "compare it with the file of a campaign that is shipped",
-        ) from error
 
 
 def timeline(settings: Settings, runs: Sequence[Run]) -> list[float]:
@@ -136,6 +92,9 @@ def reconstruct(campaigns: Sequence[Path], *, refit: bool = False) -> str:
     chosen = list(campaigns) or sorted(path.parent for path in Path("data").glob(f"*/{SETTINGS}"))
     done = []
     for campaign in chosen:
+        for name in (SETTINGS, plans.RECIPES, plans.PUBLISHED):
+            if not (campaign / name).is_file():
+                raise _no_plan(campaign, name)
         if refit:
             plan = plans.refit(read_plan(campaign))
             (campaign / plans.RECIPES).write_text(plans.recipes_csv(plan), encoding="utf-8")
@@ -145,6 +104,15 @@ def reconstruct(campaigns: Sequence[Path], *, refit: bool = False) -> str:
         same = "the same bytes as before" if sums(files) == before else "bytes that differ"
         done.append(f"{campaign}: {len(files)} files, {same}")
     return "\n".join(done) or f"no folder below data/ has a {SETTINGS}"
+
+
+def _no_plan(campaign: Path, name: str) -> DumpError:
+    return DumpError(
+        campaign,
+        f"the plan of a reconstructed campaign ({SETTINGS}, {plans.RECIPES}, {plans.PUBLISHED})",
+        f"no {name}" if campaign.is_dir() else "no such folder",
+        "dumps that were measured need no plan: use inspect, init or build for them",
+    )
 
 
 def _from_zero(run: Run) -> Run:
@@ -161,6 +129,19 @@ def _counters(
     campaign: Path,
 ) -> Counters:
     chosen = levels(campaign, plan, settings.watched)
+    interface, within = settings.reset
+    ports = [f"Ethernet{node}/{rail}" for node in (1, 2) for rail in range(1, settings.rails + 1)]
+    for what, name, known in (
+        ("reset: interface", interface, ports),
+        ("reset: run", within, chosen),
+    ):
+        if name not in known:
+            raise DumpError(
+                campaign / SETTINGS,
+                f"'{what}' as one that is watched",
+                ascii(name),
+                f"name one of {', '.join([*known][:3]) or 'the runs of a watched configuration'}",
+            )
     watched, names = [], []
     for planned, run, start in zip(plan, runs, starts, strict=True):
         if planned.condition.run not in chosen:
@@ -181,7 +162,6 @@ def _counters(
     first, last = watched[0].start_s - settings.idle_s, watched[-1].end_s + settings.idle_s
     polls = int((last - first) / settings.poll_s) + 1
     edges = first + settings.poll_s * (np.arange(polls) + _JITTER * even(polls))
-    interface, within = settings.reset
     cleared = watched[names.index(within)]
     middle = int(np.searchsorted(edges, (cleared.start_s + cleared.end_s) / 2))
     return counters(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from csv import DictReader
 from pathlib import Path
 
+from servebook.errors import DumpError
 from servebook.explain.reconstruct.plan import PUBLISHED, Planned
 from servebook.explain.reconstruct.wire import Levels
 
@@ -42,8 +43,16 @@ def levels(
         own = [p for p in plan if p.condition.configuration == configuration]
         for workload, build in (("prefill", _prefill), ("decode", _decode), ("mixed", _mixed)):
             runs = [p for p in own if p.condition.workload == workload]
-            if runs:
-                chosen |= build(runs, configuration, printed)
+            try:
+                chosen |= build(runs, configuration, printed) if runs else {}
+            except KeyError as error:
+                lacking = f"{configuration}, {workload} ({error})"
+                raise DumpError(
+                    campaign / PUBLISHED,
+                    "the printed link utilisation of every watched configuration",
+                    f"none of {lacking}",
+                    "add its row, or take the configuration out of 'watched'",
+                ) from None
     return chosen
 
 
@@ -54,15 +63,34 @@ def _printed(campaign: Path) -> dict[tuple[str, str, str], dict[str, float]]:
     """Fractions by (configuration, workload, concurrency or ""), then by kind of level."""
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     with (campaign / PUBLISHED).open(newline="", encoding="utf-8") as file:
-        for row in DictReader(file):
-            if row["metric"] == "link_utilisation" and row["kind"] == "measured":
-                key = (row["configuration"], row["workload"], row["concurrency"])
+        for line, row in enumerate(DictReader(file), start=2):
+            if row["metric"] == "link_utilisation" and row.get("kind") == "measured":
+                key = (
+                    row.get("configuration") or "",
+                    row.get("workload") or "",
+                    row.get("concurrency") or "",
+                )
                 kind = _STATS.get(row["stat"])
-                if kind:
-                    found.setdefault(key, {})[kind] = float(row["value"]) / 100
-                elif "port" in row["stat"]:
-                    found.setdefault(key, {})[row["stat"]] = float(row["value"]) / 100
+                name = kind or (row["stat"] if "port" in row["stat"] else None)
+                if name:
+                    found.setdefault(key, {})[name] = _fraction(row["value"], campaign, line)
     return found
+
+
+def _fraction(text: str, campaign: Path, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 100:
+        raise DumpError(
+            campaign / PUBLISHED,
+            "a link utilisation above 0 and up to 100 %",
+            ascii(text)[:40],
+            "correct the row",
+            line=line,
+        )
+    return value / 100
 
 
 def _prefill(runs: Sequence[Planned], configuration: str, printed: Printed) -> dict[str, Levels]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -31,9 +32,12 @@ _CONDITION = (
     "replicas",
     "max_num_seqs",
 )
+_PRINTED = ("run", "metric", "stat", "unit", "value", "printed_step")
 _RECIPE = tuple(f.name for f in fields(Recipe))
 _RESULT = ("catch_all_s", "free", "fitted_to", "worst_deviation")
 _COLUMNS = (*_CONDITION, "based_on", *_RECIPE, *_RESULT)
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")  # no "..", nothing absolute
+_MOST, _MOST_TOKENS = 10**6, 10**8
 _WHOLE = {"isl", "osl", "concurrency", "replicas", "max_num_seqs", "prompts_per_batch", "waves"}
 _FIGURES = {  # (metric, stat, unit) of published.csv -> figure of a run and its scale
     ("input_throughput", "total", "tok/s"): ("input_throughput", 1.0),
@@ -63,28 +67,35 @@ class Planned:
 def read_plan(campaign: Path) -> list[Planned]:
     """The campaign's runs in order; raises DumpError where a row cannot be used."""
     printed = _printed(_rows(campaign / PUBLISHED), campaign / PUBLISHED)
-    plan = []
+    plan: list[Planned] = []
     for line, row in enumerate(_rows(campaign / RECIPES), start=2):
         try:
-            values = {name: _number(name, row[name]) for name in _CONDITION if name in row}
+            values = {name: _number(name, row[name]) for name in _CONDITION}
             condition = Condition(**values, targets=printed.pop(row["run"], {}))  # type: ignore[arg-type]
             given = {name: _number(name, row[name]) for name in _RECIPE if row.get(name)}
             recipe = replace(Recipe(), **given)  # type: ignore[arg-type]
+            _check(condition, recipe)
+            based, known = row.get("based_on") or "", [p.condition.run for p in plan]
+            if condition.run in known:
+                raise ValueError("the run is planned twice")
+            if based and based not in known:
+                raise ValueError("based_on names no run above it")
+            worst = _number("worst_deviation", row.get("worst_deviation") or "nan")
         except (KeyError, TypeError, ValueError) as error:
             raise DumpError(
                 campaign / RECIPES,
                 "one run per row with its lengths, concurrency and layout",
-                f"a row that lacks or garbles a value ({error})",
+                f"a row that lacks or garbles a value ({_what(error)})",
                 "correct the row",
                 line=line,
-            ) from error
+            ) from None
         plan.append(
             Planned(
                 condition,
                 recipe,
-                row.get("based_on", ""),
-                tuple(row.get("free", "").split()),
-                float(row["worst_deviation"]) if row.get("worst_deviation") else None,
+                based,
+                tuple((row.get("free") or "").split()),
+                float(str(worst)) if row.get("worst_deviation") else None,
             )
         )
     if printed:
@@ -94,7 +105,14 @@ def read_plan(campaign: Path) -> list[Planned]:
             f"figures of {sorted(printed)[0]}",
             f"add the run to {RECIPES} or correct its name",
         )
+    if not plan:
+        raise DumpError(campaign / RECIPES, "one run per row", "no row", "plan a run")
     return plan
+
+
+def _what(error: Exception) -> str:
+    """What is wrong with a row; a missing column by its name."""
+    return f"no column {error}" if isinstance(error, KeyError) else str(error)
 
 
 def refit(plan: Iterable[Planned]) -> list[Planned]:
@@ -149,6 +167,9 @@ def _rows(path: Path) -> list[dict[str, str]]:
             "no such file",
             "reconstruct only campaigns that ship one",
         ) from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        found = getattr(error, "strerror", None) or "bytes that make none"
+        raise DumpError(path, "a CSV file in UTF-8", found, "write it anew") from None
 
 
 def _printed(rows: Iterable[Mapping[str, str]], path: Path) -> dict[str, dict[str, float]]:
@@ -156,6 +177,10 @@ def _printed(rows: Iterable[Mapping[str, str]], path: Path) -> dict[str, dict[st
     found: dict[str, dict[str, float]] = {}
     fineness: dict[tuple[str, str], float] = {}
     for line, row in enumerate(rows, start=2):
+        if lacking := [name for name in _PRINTED if row.get(name) is None]:
+            raise DumpError(
+                path, f"the columns {', '.join(_PRINTED)}", f"no {lacking[0]}", "add it", line=line
+            )
         if not row["run"]:
             continue
         key = (row["metric"], row["stat"], row["unit"])
@@ -168,17 +193,52 @@ def _printed(rows: Iterable[Mapping[str, str]], path: Path) -> dict[str, dict[st
                 line=line,
             )
         name, scale = _FIGURES[key]
-        step = float(row["printed_step"]) * scale
+        try:
+            step, value = float(row["printed_step"]) * scale, float(row["value"]) * scale
+            if not (step >= 0 and 0 < value < 1e15):
+                raise ValueError
+        except ValueError:
+            expected = "a value above 0 and its last printed digit (printed_step)"
+            raise DumpError(path, expected, "others", "correct the row", line=line) from None
         if step <= fineness.get((row["run"], name), step):
             fineness[row["run"], name] = step
-            found.setdefault(row["run"], {})[name] = float(row["value"]) * scale
+            found.setdefault(row["run"], {})[name] = value
     return found
 
 
-def _number(name: str, text: str) -> object:
+def _number(name: str, text: str | None) -> object:
+    if text is None:
+        raise ValueError(f"no {name}")
     if name in ("run", "configuration", "workload"):
         return text
-    return int(text) if name in _WHOLE else float(text)
+    try:
+        return int(text) if name in _WHOLE else float(text)
+    except ValueError:
+        kind = "whole number" if name in _WHOLE else "number"
+        raise ValueError(f"{name} is no {kind}") from None
+
+
+def _check(condition: Condition, recipe: Recipe) -> None:
+    """Raise ValueError for what the model cannot make, or what would be written elsewhere."""
+    parts = condition.run.split("/")
+    if parts[0] != "raw" or len(parts) < 2 or not all(_PLAIN.fullmatch(part) for part in parts):
+        raise ValueError("run is no path of plain names below raw/")
+    if condition.workload not in ("prefill", "decode", "mixed"):
+        raise ValueError("workload is none of prefill, decode, mixed")
+    for name in (*_CONDITION[3:], "prompts_per_batch", "waves"):
+        value = int(getattr(condition if hasattr(condition, name) else recipe, name))
+        if not 1 <= value <= _MOST:
+            raise ValueError(f"{name} is not from 1 to {_MOST:,}")
+    for name in ("decode_s", "prefill_tok_s"):
+        if not 0 < getattr(recipe, name) < 1e12:
+            raise ValueError(f"{name} is not above 0")
+    for name in ("full_step_s", "spread_up", "slow_start", "pause_s", "pause_jitter", "delay_s",
+                 "ramp"):  # fmt: skip
+        if not 0 <= getattr(recipe, name) <= 1e6:
+            raise ValueError(f"{name} is not 0 or more")
+    tokens = condition.concurrency * recipe.waves * condition.osl
+    if tokens > _MOST_TOKENS:
+        raise ValueError(f"the run has {tokens:,} output tokens, more than {_MOST_TOKENS:,}")
 
 
 def _rounded(recipe: Recipe) -> Recipe:

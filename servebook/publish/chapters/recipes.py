@@ -42,7 +42,13 @@ def recipes(campaign: Campaign) -> Figure:
         "model explains (the pause between requests and the delay before the engine).",
         table=pd.DataFrame([_row(planned) for planned in plan]),
         source="model: the engine model, fitted to the printed figures",
-        notes=("What each parameter means stands in docs/reconstruction.md.",),
+        notes=(
+            (
+                "Whole prompts make a batch, or, where a full prefill step is given, prompts span "
+                "steps of that much prompt work."
+            ),
+            "What each parameter means stands in docs/reconstruction.md.",
+        ),
     )
 
 
@@ -54,7 +60,8 @@ def _row(planned: Planned) -> dict[str, object]:
         "free": ", ".join(_WORDS.get(name, name) for name in planned.free) or "nothing",
         "decode step (ms)": recipe.decode_s * 1e3,
         "prefill rate (tokens/s)": recipe.prefill_tok_s,
-        "prompts per batch": recipe.prompts_per_batch,
+        "prompts per batch": None if recipe.full_step_s > 0 else recipe.prompts_per_batch,
+        "full prefill step (s)": recipe.full_step_s if recipe.full_step_s > 0 else None,
         "spread of decode steps": recipe.spread_up,
         "slow start": recipe.slow_start,
         "catch-all (s)": recipe.catch_all_s(),
