@@ -80,6 +80,14 @@ NAMES: Mapping[str, Meaning] = {
     **_both("node_network_receive_packets_total node_network_transmit_packets_total", "packets"),
     **_both("node_network_receive_errs_total node_network_transmit_errs_total", "errors"),
     **_both("node_network_receive_drop_total node_network_transmit_drop_total", "drops"),
+    # node_exporter before 0.16, and telegraf's prometheus output.
+    **_both("node_network_receive_bytes node_network_transmit_bytes", "bytes"),
+    **_both("node_network_receive_packets node_network_transmit_packets", "packets"),
+    **_both("net_bytes_recv net_bytes_sent", "bytes"),
+    **_both("net_packets_recv net_packets_sent", "packets"),
+    # AWS's exporter of EFA's hw_counters.
+    **_both("node_amazonefa_rx_bytes node_amazonefa_tx_bytes", "bytes", scope="rdma"),
+    **_both("node_amazonefa_rx_pkts node_amazonefa_tx_pkts", "packets", scope="rdma"),
     "node_network_speed_bytes": Meaning("speed_bps", kind="gauge", factor=8),
     # node_exporter has multiplied the 4-byte words of sysfs already; RDMA traffic only on RoCE.
     **_both(

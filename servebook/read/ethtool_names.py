@@ -1,8 +1,9 @@
 """What NIC drivers call their counters in ``ethtool -S``, and what each of them is.
 
-Sources: the Linux kernel's documentation of mlx5 counters and the drivers mlx5_core, bnxt_en, ice
-and i40e, mlxsw; Cumulus' switchd (``HwIf...``). Names that are not here are not read: driver
-internals, size classes, and the rings of the host, which spread a port's traffic over CPUs.
+Sources: the Linux kernel's documentation of mlx5 counters and the drivers mlx5_core, bnxt_en, ice,
+i40e, mlx4, ixgbe, cxgb4, nfp and mlxsw; Cumulus' switchd (``HwIf...``). Names that are not here are
+not read: driver internals, size classes, and the rings of the host, which spread a port's traffic
+over CPUs.
 
 Several names can stand for one thing: mlx5 has ``rx_bytes`` (what the kernel saw, without RDMA)
 and ``rx_bytes_phy`` (all that passed the port). The lower rank wins.
@@ -40,6 +41,7 @@ _RULES: tuple[_Rule, ...] = (
     (r"(?P<way>rx|tx)_prio(?P<index>\d)_pause_transition", "pfc_transitions", "prio", 0),
     (r"(?P<way>rx|tx)_prio(?P<index>\d)_discards", "drops", "prio", 0),
     (r"(?P<way>rx)_prio(?P<index>\d)_buf_discard", "no_buffer_drops", "prio", 0),
+    (r"(?P<way>rx)_prio(?P<index>\d)_cong_discard", "drops", "prio", 1),
     (r"(?P<way>rx)_prio(?P<index>\d)_marked", "ecn_marked", "prio", 0),
     (r"(?P<way>rx|tx)_global_pause", "pause_frames", "port", 0),
     (r"(?P<way>rx|tx)_pause_ctrl_phy", "pause_frames", "port", 1),
@@ -77,6 +79,17 @@ _RULES: tuple[_Rule, ...] = (
         "prio",
         1,
     ),
+    # mlx4, ixgbe, cxgb4, nfp.
+    (r"(?P<way>rx|tx)_prio_(?P<index>\d)_bytes", "bytes", "prio", 0),
+    (r"(?P<way>rx|tx)_prio_(?P<index>\d)_packets", "packets", "prio", 0),
+    (r"(?P<way>rx|tx)_pkts_nic", "packets", "port", 0),
+    (r"(?P<way>rx|tx)_flow_control_xoff", "pause_frames", "port", 0),
+    (r"(?P<way>rx|tx)_pb_(?P<index>\d)_pxoff", "pfc_frames", "prio", 0),
+    (r"(?P<way>rx|tx)_octets_ok", "bytes", "port", 0),
+    (r"(?P<way>rx|tx)_frames_ok", "packets", "port", 0),
+    (r"(?P<way>rx|tx)_ppp(?P<index>\d)_frames", "pfc_frames", "prio", 0),
+    (r"(?P<way>rx|tx)_pause", "pause_frames", "port", 2),
+    (r"mac\.(?P<way>rx|tx)_octets", "bytes", "port", 0),
     # Any driver.
     (r"(?P<way>rx|tx)_octets", "bytes", "port", 2),
     (r"(?P<way>rx|tx)_packets", "packets", "port", 2),

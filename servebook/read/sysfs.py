@@ -17,11 +17,10 @@ import re
 from collections.abc import Sequence
 
 from servebook.errors import DumpError
-from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import LONGEST_TEXT_LINE, Block, blocks, find_texts
 from servebook.read.source import File, Format, Source
-from servebook.read.sysfs_names import HARDWARE, NET, PORT, count_of
+from servebook.read.sysfs_names import HARDWARE, NET, OTHERS, PORT, count_of
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]
@@ -87,14 +86,17 @@ FORMAT = Format(_NAME, "counters", find, read)
 
 def _entry(rows: Rows, block: Block, line: int, path: str, value: str) -> None:
     net, fabric = _NET.fullmatch(path), _IB.fullmatch(path)
+    own, rank = False, 0
     try:
         if fabric:
             interface = f"{fabric['dev']}/{fabric['port']}"
             if fabric["name"] is None:
                 _speed(rows, block, line, interface, _gigabits(value), "rdma")
                 return
-            table = PORT if fabric["group"] == "counters" else HARDWARE
-            meaning = table.get(fabric["name"])
+            own = fabric["group"] == "counters"
+            meaning = (PORT if own else HARDWARE).get(fabric["name"])
+            if meaning is None and not own:
+                meaning, rank = OTHERS.get(fabric["name"]), 1
         elif net:
             interface = net["dev"]
             if net["name"] is None:
@@ -109,23 +111,11 @@ def _entry(rows: Rows, block: Block, line: int, path: str, value: str) -> None:
         if value.upper().startswith("N/A"):
             rows.aside_once("counters", "the device has no value (N/A)", line, block.path)
             return
-        _add(rows, block, line, interface, meaning, value, stops=bool(fabric) and table is PORT)
+        count = count_of(meaning, value, stops=own)
+        key = rows.meant(meaning, _DEVICE, interface, rank=rank)
+        rows.add(key, block.ts_ns, count, block.stamp, line)
     except ValueError as error:
         rows.aside("counter", str(error), line, block.path)
-
-
-def _add(
-    rows: Rows,
-    block: Block,
-    line: int,
-    interface: str,
-    meaning: Meaning,
-    value: str,
-    *,
-    stops: bool,
-) -> None:
-    count = count_of(meaning, value, stops=stops)
-    rows.add(rows.meant(meaning, _DEVICE, interface), block.ts_ns, count, block.stamp, line)
 
 
 def _gigabits(value: str) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import whole
 
-__all__ = ["HARDWARE", "NET", "PERFQUERY", "PORT", "count_of"]
+__all__ = ["HARDWARE", "NET", "OTHERS", "PERFQUERY", "PORT", "count_of"]
 
 NET: Mapping[str, Meaning] = {
     f"{way}_{name}": Meaning(metric, way)
@@ -55,6 +55,18 @@ HARDWARE: Mapping[str, Meaning] = {
     "local_ack_timeout_err": _rdma("ack_timeouts", "tx", bits=32),
     "roce_adp_retrans": _rdma("retrans", "tx", bits=32),
     "out_of_buffer": _rdma("no_buffer_drops", "rx", bits=32),
+}
+#: hw_counters/ of devices without port counters (EFA, irdma, bnxt_re): they yield to those.
+OTHERS: Mapping[str, Meaning] = {
+    **{
+        f"{way}_{name}": _rdma(metric, way)
+        for way in ("rx", "tx")
+        for name, metric in (("bytes", "bytes"), ("pkts", "packets"), ("drops", "drops"))
+    },
+    "cnpSent": _rdma("cnp_sent", "tx"),
+    "cnpHandled": _rdma("cnp_handled", "rx"),
+    "cnpIgnored": _rdma("cnp_ignored", "rx"),
+    "RxECNMrkd": _rdma("ecn_marked", "rx"),
 }
 #: Names of perfquery, new and old (XmtData).
 PERFQUERY: Mapping[str, Meaning] = {

@@ -254,6 +254,10 @@ def test_every_name_gives_a_metric_that_is_described() -> None:
         ("HwIfInPfc3Pkts", "pfc_frames", "rx", 3, 0),
         ("a_octets_transmitted_ok", "bytes", "tx", None, 0),
         ("rx_packets", "packets", "rx", None, 2),
+        ("rx_bytes_nic", "bytes", "rx", None, 0),
+        ("tx_pkts_nic", "packets", "tx", None, 0),
+        ("tx_octets_ok", "bytes", "tx", None, 0),
+        ("rx_pb_4_pxoff", "pfc_frames", "rx", 4, 0),
     ],
 )
 def test_names_of_drivers(

@@ -16,7 +16,7 @@ from servebook.read import csvmap, perfquery, sysfs
 from servebook.read.counter_names import METRICS
 from servebook.read.files import survey
 from servebook.read.source import Format, Source
-from servebook.read.sysfs_names import HARDWARE, NET, PERFQUERY, PORT, count_of
+from servebook.read.sysfs_names import HARDWARE, NET, OTHERS, PERFQUERY, PORT, count_of
 from servebook.tables import Tables, empty
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
@@ -65,6 +65,22 @@ def test_paths_with_values() -> None:
     assert "counters: the device has no value (N/A) (3 readings)" in reasons
     # 42 lines with a path: 24 used, 18 set aside
     assert tables.samples.num_rows == 24
+
+
+def test_devices_whose_bytes_are_hardware_counters(tmp_path: Path) -> None:
+    efa = "/sys/class/infiniband/rdmap0s6/ports/1/hw_counters"
+    bnxt = "/sys/class/infiniband/bnxt_re0/ports/1"
+    text = (
+        f"{efa}/tx_bytes:70\n{efa}/rx_drops:2\n{efa}/cmds_err:1\n"
+        f"{bnxt}/hw_counters/rx_bytes:9\n{bnxt}/counters/port_rcv_data:5\n"
+    )
+    tables = read(sysfs.FORMAT, write(tmp_path, text))
+    assert rows(tables, "interface", "metric", "direction", "count") == [
+        ("rdmap0s6/1", "bytes", "tx", 70),
+        ("rdmap0s6/1", "drops", "rx", 2),
+        ("bnxt_re0/1", "bytes", "rx", 20),
+    ]
+    assert tables.set_aside.num_rows == 2
 
 
 def test_head_and_tail_name_their_files(tmp_path: Path) -> None:
@@ -137,7 +153,7 @@ def test_a_csv_of_sysfs_is_plain_csv(tmp_path: Path) -> None:
 
 
 def test_metrics_are_those_that_are_described() -> None:
-    for table in (NET, PORT, HARDWARE, PERFQUERY):
+    for table in (NET, PORT, HARDWARE, OTHERS, PERFQUERY):
         assert {meaning.metric for meaning in table.values()} <= set(METRICS)
 
 
