@@ -188,6 +188,6 @@ def _with_owners(sources: Iterable[Source]) -> list[Source]:
 
 def _bare(path: Path) -> Path:
     name = path.name
-    for suffix in (*SUFFIXES, ".jsonl", ".json"):
+    for suffix in (*SUFFIXES, ".jsonl", ".json", ".yaml", ".yml"):
         name = name.removesuffix(suffix)
     return path.with_name(name or path.name)

@@ -98,16 +98,23 @@ def read(source: Source) -> Tables:
     base = str(source.options.get("run_id", source.main.stem))
     digest = sha256(source.main)
     parts: list[Tables] = []
+    rest: list[Tables] = []
     aside: list[tuple[int | None, str, str]] = []
     for index, benchmark in enumerate(benchmarks):
         if wrong := _wrong(benchmark):
             aside.append((None, f"benchmark {index}", f"expected a benchmark, found {wrong}"))
             continue
         run_id = base if not parts else f"{base}#{len(parts) + 1}"
-        parts.append(_one(report, benchmark, index, run_id, path, digest))
+        part = _one(report, benchmark, index, run_id, path, digest)
+        if part.requests.num_rows or part.runs["native"][0].is_valid:
+            parts.append(part)
+            continue
+        reason = "expected a benchmark, found one without usable requests and without figures"
+        aside.append((None, f"benchmark {index}", reason))
+        rest.append(Tables(set_aside=part.set_aside))
     if not parts:
         raise DumpError(path, "a guidellm benchmark", aside[0][2].partition("found ")[2], _WAY_OUT)
-    return Tables.concat([*parts, Tables(set_aside=set_aside(path, aside))])
+    return Tables.concat([*parts, *rest, Tables(set_aside=set_aside(path, aside))])
 
 
 FORMAT = Format("guidellm", "runs", find, read, DEFINITIONS)

@@ -297,6 +297,10 @@ def test_nothing_private_enters_a_table(tmp_path: Path) -> None:
     [
         ('{"benchmarks": [], "metadata": {"guidellm_version": "1"}}', "no benchmark in it"),
         ('{"benchmarks": {}, "metadata": {"guidellm_version": "1"}}', "no benchmark in it"),
+        (
+            '{"benchmarks": [{"metrics": {}}], "metadata": {"guidellm_version": "1"}}',
+            "one without usable requests and without figures",
+        ),
         ('{"benchmarks": [7], "metadata": {"guidellm_version": "1"}}', "another value"),
         ('{"guidellm_version": 1, "benchmarks": [', "the file is torn there"),
         ('{"guidellm_version": 1, "benchmarks":' + "[" * 10_000, "no valid JSON"),
