@@ -39,10 +39,13 @@ _OIDS = {
     "1.3.6.1.2.1.1.3": "sysUpTime",
 }
 #: What ``counter_names`` says of IF-MIB, and the pause frames of EtherLike-MIB.
-SNMP_NAMES: Mapping[str, Meaning] = NAMES | {
-    f"dot3{wide}{way}PauseFrames": Meaning("pause_frames", direction, 64 if wide else 32)
-    for wide in ("", "HC")
-    for way, direction in (("In", "rx"), ("Out", "tx"))
+SNMP_NAMES: Mapping[str, Meaning] = {
+    **NAMES,
+    **{
+        f"dot3{wide}{way}PauseFrames": Meaning("pause_frames", direction, 64 if wide else 32)
+        for wide in ("", "HC")
+        for way, direction in (("In", "rx"), ("Out", "tx"))
+    },
 }
 _NUMBERED = re.compile(r"\.?(?:1|iso)\.(3\.6\.1\.[\d.]+)", re.ASCII)
 _BELOW_MIB_2 = re.compile(r"(?:SNMPv2-SMI::)?mib-2\.([\d.]+)", re.ASCII)

@@ -43,6 +43,7 @@ _JSON_KNOWN = re.compile(
     rb'|"node_(network|infiniband|ethtool)_'
 )
 _DEVICE = "host"
+_Point = tuple[int, int, int | float, int, str, int]  # series, ns, value, line, kind, step
 _WORD = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 
 
@@ -76,12 +77,14 @@ def read(source: Source) -> Tables:
     be read are set aside.
     """
     rows = Rows(source)
-    metrics = list(_timed(rows, _metrics(rows)))
-    zeros = shared_step(ns for _, ns, _ in metrics)
-    for metric, ns, step in metrics:
+    points: list[_Point] = []
+    for metric, ns, step in _timed(rows, _metrics(rows)):
         # gNMI's stamps are the device's own; else it is when Telegraf asked.
         kind = "device" if "source" in metric.tags and "path" in metric.tags else "collector"
-        _add(rows, metric, ns, rows.stamp(kind, max(step, zeros)))
+        points += ((*point, kind, step) for point in _points(rows, metric, ns))
+    zeros = shared_step(point[1] for point in points)
+    for series, ns, amount, line, kind, step in points:
+        rows.add(series, ns, amount, rows.stamp(kind, max(step, zeros)), line)
     if not len(rows):
         raise DumpError(
             rows.where(),
@@ -162,7 +165,8 @@ def _timed(rows: Rows, metrics: Iterable[_Metric]) -> Iterator[tuple[_Metric, in
             yield metric, ns, step
 
 
-def _add(rows: Rows, metric: _Metric, ns: int, stamp: int) -> None:
+def _points(rows: Rows, metric: _Metric, ns: int) -> Iterator[tuple[int, int, int | float, int]]:
+    """(series, ns, value, line) of the network counters of one metric."""
     device = next((metric.tags[key] for key in DEVICE_TAGS if metric.tags.get(key)), None)
     device = rows.alias(device) if device else _DEVICE
     shown = metric.name if _WORD.fullmatch(metric.name) else "a metric"
@@ -191,6 +195,6 @@ def _add(rows: Rows, metric: _Metric, ns: int, stamp: int) -> None:
             rows.aside_once(shown, str(error), metric.line)
             continue
         series = rows.meant(meaning, device, interface, rank=rank)
-        rows.add(series, ns, amount, stamp, metric.line)
+        yield series, ns, amount, metric.line
     if not used:
         rows.aside_once(shown, "no counter of an interface", metric.line)
