@@ -13,7 +13,11 @@ from scipy import stats
 
 from servebook.measure.ratio import CONFIDENCE, log_interval
 
-__all__ = ["bootstrap_coverage", "coverage", "simulated"]
+__all__ = ["COVERED", "COVERED_BY_TWO", "bootstrap_coverage", "coverage", "simulated"]
+
+#: Least and largest coverage of a 95 % interval over all scatters of both arms, for 3 to 30 runs
+#: per arm, and for 2 runs in one arm: integrated by ``benchmarks/coverage.py``.
+COVERED, COVERED_BY_TWO = (0.938, 0.968), (0.906, 0.978)
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,6 +6,7 @@ page. Tables, notes and the JSON take definitions from here, so that one word me
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from servebook.measure.bootstrap import LEAST_BLOCKS
@@ -19,7 +20,7 @@ from servebook.measure.ratio import CONFIDENCE, POWER
 from servebook.measure.steady import SHIFT
 from servebook.measure.trust import LEAST_WAVES
 
-__all__ = ["GLOSSARY", "STATISTICS"]
+__all__ = ["GLOSSARY", "STATISTICS", "entry", "meaning"]
 
 _RUNS = "values of whole runs"
 _RECORDS = "recomputed from the client's per-request records"
@@ -166,3 +167,50 @@ STATISTICS: Mapping[str, Metric] = {
 }
 
 GLOSSARY: Mapping[str, Metric] = {**METRICS, **STATISTICS}
+
+#: What tables call an entry by, other than its label.
+_ALSO: Mapping[str, str] = {
+    "input tokens/s": "input_throughput_tok_s",
+    "output tokens/s": "output_throughput_tok_s",
+    "total tokens/s": "total_throughput_tok_s",
+    "requests/s": "request_throughput_req_s",
+    "ok requests": "n_ok",
+    "gaps": "n_gaps",
+    "input tokens": "isl_mean",
+    "output tokens": "osl_mean",
+    "stalls": "n_stalls",
+    "stalls inside requests": "inside_stall_fraction",
+    "stalls (% of gaps)": "stall_fraction_of_gaps",
+    "expected (% of gaps)": "expected_stall_frequency",
+    "time in stalls": "stall_share_of_decode_time",
+    "slow shared steps": "slow_fraction_of_gaps",
+    "time lost in shared steps": "slow_share_of_decode_time",
+    "stalled steps (% of steps)": "stall_fraction_of_steps",
+    "after own first token": "first_stall_fraction",
+    "p99 / median": "itl_p99_over_p50",
+    "largest undetectable": "detectable",
+    "waves": "wave",
+}
+_UNIT = re.compile(r"\s*\([^()]*\)$")
+_BY_LABEL: dict[str, str] = {}
+for _name, _entry in GLOSSARY.items():
+    _BY_LABEL.setdefault(_entry.label.lower(), _name)
+
+
+def entry(column: str) -> Metric | None:
+    """The entry that a table's column shows, by its label, with or without its unit in brackets.
+
+    None for columns that no entry defines: what identifies a row, or a figure's own.
+    """
+    full = " ".join(column.split()).lower()
+    for name in (full, _UNIT.sub("", full)):
+        known = _ALSO.get(name) or _BY_LABEL.get(name)
+        if known is not None and known in GLOSSARY:
+            return GLOSSARY[known]
+    return None
+
+
+def meaning(column: str) -> str:
+    """The definition behind a table's column, for its tooltip; empty where none is known."""
+    found = entry(column)
+    return "" if found is None else f"{found.label}: {found.definition} ({found.source})"

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from servebook.measure.glossary import GLOSSARY
 from servebook.publish.about import About
 from servebook.publish.collect import Content, FigureData
 
@@ -86,7 +87,10 @@ def _figure_claim(figure: FigureData) -> dict[str, Any]:
 
 
 def claims(content: Content, about: About) -> dict[str, Any]:
-    """Everything that the page states, for programmes; it holds no time of the build."""
+    """Everything that the page states, for programmes; it holds no time of the build.
+
+    ``glossary`` defines each metric and statistic, as the page's tables and tooltips do.
+    """
     return {
         "servebook": about.versions["servebook"],
         "campaign": {
@@ -98,6 +102,16 @@ def claims(content: Content, about: About) -> dict[str, Any]:
         "verdicts": [statement["id"] for statement in content.verdicts],
         "statements": content.statements,
         "figures": [_figure_claim(figure) for figure in content.figures],
+        "glossary": [
+            {
+                "name": name,
+                "label": entry.label,
+                "unit": entry.unit,
+                "definition": entry.definition,
+                "source": entry.source,
+            }
+            for name, entry in GLOSSARY.items()
+        ],
         "findings": list(about.findings),
         "inputs": list(about.inputs),
         "versions": about.versions,

@@ -25,6 +25,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from servebook.measure.glossary import meaning
 from servebook.measure.metrics import METRICS
 from servebook.publish import text, words
 from servebook.publish.about import About
@@ -151,6 +152,7 @@ class _Exporter(TemplateExporter):
             "json_block": json_block,
             "exact": exact,
             "headline": headline,
+            "meaning": meaning,
             "number": words.number,
             "unbroken": words.unbroken,
         }

@@ -30,7 +30,7 @@ __all__ = ["comparable", "ratios"]
 _MOST_ROWS = 16
 _SHARED = (
     "An interval is of the ratio of geometric means over runs: Welch's t on the logarithms of the "
-    "runs' values, with Satterthwaite's degrees of freedom, lowered towards Cochran's where the sides "
+    "runs' values, Satterthwaite's degrees of freedom, lowered towards Cochran's where the sides "
     "differ in their number of runs. It takes the runs of a side for independent "
     "and alike. What all runs share is not in it: this machine, this day, this start of the "
     "server, this client, these prompts."

@@ -9,7 +9,7 @@ import pandas as pd
 
 from servebook.measure.conditions import beyond_lowest
 from servebook.measure.metrics import METRICS
-from servebook.measure.percentiles import below_floor
+from servebook.measure.percentiles import FLOORS, below_floor
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import (
@@ -135,7 +135,9 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
     if pair and len(found):
         title = f"{sweep.noun} {noun}: " + versus(campaign, pair, found, "is {f} times faster than")
     few = pd.Series([below_floor(99, n) for n in rows["n_ok_least"]], index=rows.index)
+    little = pd.Series([below_floor(50, n) for n in rows["n_ok_least"]], index=rows.index)
     shown = rows.assign(
+        p50=rows[f"{family}_p50_ms"].where(~little),
         p99=rows[f"{family}_p99_ms"].where(~few),
         beyond=100 * beyond_lowest(rows, metric),
     )
@@ -147,7 +149,7 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
         ("osl", "output tokens"),
         ("concurrency", "requests in flight"),
         (f"{family}_mean_ms", f"{noun} mean (ms)"),
-        (f"{family}_p50_ms", f"{noun} median (ms)"),
+        ("p50", f"{noun} median (ms)"),
         ("p99", f"{noun} p99 (ms)"),
         (f"{family}_max_ms", f"{noun} max (ms)"),
         ("n_ok", "ok requests"),
@@ -159,6 +161,10 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
         notes.append(
             "p99 is given only for runs with at least 662 requests; below that the largest of n "
             "stands in its place."
+        )
+    if little.any():
+        notes.append(
+            f"A median is given in the table only for runs with at least {FLOORS[50]} requests."
         )
     return Figure(
         id=name,
