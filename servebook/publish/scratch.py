@@ -7,35 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from servebook.read.scratch import PREFIX, alive, sweep
+
 __all__ = ["alive", "scratch", "sweep"]
-
-PREFIX = "sb-"
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of this id runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def sweep(place: Path) -> None:
-    """Remove the folders below ``place`` that killed builds of this user left there."""
-    for left in place.glob(f"{PREFIX}*-*"):
-        pid = left.name.split("-")[1]
-        with contextlib.suppress(OSError):
-            mine = left.lstat().st_uid == os.getuid() and not left.is_symlink()
-            if pid.isdigit() and mine and not alive(int(pid)):
-                shutil.rmtree(left, ignore_errors=True)
 
 
 @contextlib.contextmanager

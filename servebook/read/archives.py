@@ -25,6 +25,7 @@ from typing import BinaryIO
 
 from servebook.read.archive_members import DAMAGED_ARCHIVE, Member, is_tar, is_zip, members
 from servebook.read.codecs import DAMAGED, open_unpacked
+from servebook.read.scratch import PREFIX, sweep
 
 __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_MEMBERS", "MAX_RATIO", "Unpacked", "is_archive", "unpack"]
 
@@ -264,7 +265,8 @@ def _scratch() -> Path:
     pid = os.getpid()
     if pid not in _places:
         place = Path(tempfile.gettempdir()).resolve()
-        _places[pid] = Path(tempfile.mkdtemp(prefix=f"sb-{pid}-", dir=place))
+        sweep(place)
+        _places[pid] = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{pid}-", dir=place))
         atexit.register(_remove, pid)
     return _places[pid]
 

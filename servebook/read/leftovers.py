@@ -21,6 +21,7 @@ _COMPANIONS = re.compile(
     r"""inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
       | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
       | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
+      | gpu_metrics\.csv
       | .*aiperf_(?:collated|aggregate|sweep)\.json
       | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.*
       | .*\.(?:md|log|ya?ml|xlsx|sh|py|png|svg|pdf|html|out|err)""",

@@ -9,6 +9,7 @@ import lzma
 import os
 import struct
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -385,6 +386,23 @@ def test_the_scratch_folder_is_private_and_named_after_the_process(
     place = next(p for p in file.path.parents if p.name.startswith(f"sb-{os.getpid()}-"))
     assert place.stat().st_mode & 0o077 == 0
     assert file.root.name == "tree"
+
+
+def test_what_a_killed_process_left_is_swept_up(
+    tmp_path: Path, run_json: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next archive removes the folder of a process that is gone, and no other's."""
+    place = tmp_path / "tmp"
+    gone, mine, other = place / "sb-999999999-x", place / f"sb-{os.getppid()}-x", place / "other"
+    for folder in (gone, mine, other):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr(archives, "_places", {})
+    put(tmp_path / "tree", "t.tar", tar_of(("r.json", run_json)))
+    assert len(walk(tmp_path / "tree").files) == 1
+    assert not gone.exists()
+    assert mine.exists()
+    assert other.exists()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
