@@ -24,7 +24,7 @@ from servebook.errors import DumpError
 from servebook.read.documents import json_value, read_bytes, yaml
 from servebook.read.files import sha256
 from servebook.read.inference_perf_runs import Dump, runs_of_records, runs_of_reports
-from servebook.read.inference_perf_summary import DEFINITIONS, settings
+from servebook.read.inference_perf_summary import DEFINITIONS, settings, utc
 from servebook.read.records import set_aside
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import object_of
@@ -50,6 +50,7 @@ _SESSION = re.compile(rb'"(?:session_duration_sec|duration_sec|sessions_per_seco
 _PARTIAL = re.compile(rb"(?m)^  uid: ['\"]?inference-perf-")
 #: Kinds that are no part of what is read.
 _BESIDE = ("partial", "validation", "adapter", "session")
+_OF_STAGE = re.compile(r"stage_(\d{1,6})\.")
 _NAME = re.compile(
     r"(?P<prefix>.*?)(?:(?P<role>per_request|summary|stage_\d{1,6})_(?:lifecycle|prometheus)_metrics"
     r"|(?P<adapter>adapter_.+_lifecycle_metrics)|(?:summary_|stage_\d+_|per_)session_lifecycle_metrics"
@@ -126,6 +127,13 @@ def read(source: Source) -> Tables:
         for role in sorted(parts)
         if role != "records" and not role.startswith((*_BESIDE, "engine_summary"))
     }
+    began = {
+        int(stage[1]): object_of(object_of(partial.get("run")).get("time")).get("start")
+        for role in sorted(parts)
+        if role.startswith("partial:")
+        and (stage := _OF_STAGE.search(role))
+        and (partial := object_of(_document(parts[role], source, aside)))
+    }
     stages = {_stage(role): told[role] for role in told if role.startswith("stage_") and told[role]}
     dump = Dump(
         run_id=str(source.options.get("run_id", source.main.stem)),
@@ -134,6 +142,7 @@ def read(source: Source) -> Tables:
         asked=settings(told.get("config", {})),
         stages=dict(sorted(stages.items())),
         whole=told.get("summary") or told.get("report") or {},
+        began={stage: at for stage, start in began.items() if (at := utc(start))},
         engine={
             _stage(role.removeprefix("engine_")): told[role]
             for role in told

@@ -35,6 +35,7 @@ class Dump:
     stages: Mapping[int, Mapping[str, Any]]
     whole: Mapping[str, Any]
     engine: Mapping[int, Mapping[str, Any]]
+    began: Mapping[int, str]  # when the client began with a stage, UTC
 
     def id_of(self, stage: int, n: int) -> str:
         """The run's id, with the stage where the dump has several."""
@@ -89,8 +90,9 @@ def runs_of_records(dump: Dump, path: Path) -> Tables:
     parts, why_not = divided(calls, dump.stages, wanted)
     if parts is None:
         parts = {-1: sorted(calls, key=lambda call: call[1].start_s)}
+    zero = min(call.start_s for _, call in calls)
     tables = [
-        _run(dump, stage, calls_of, len(parts), why_not, len(aside))
+        _run(dump, stage, calls_of, len(parts), why_not, len(aside), zero)
         for stage, calls_of in parts.items()
         if calls_of
     ]
@@ -105,6 +107,7 @@ def _run(
     n: int,
     why_not: str | None,
     n_aside: int,
+    dump_zero: float,
 ) -> Tables:
     report = dump.stages.get(stage) or (dump.whole if n == 1 else {})
     own = native(report)
@@ -131,6 +134,10 @@ def _run(
         "complete": bool(report),
         "notes": _notes(dump, stage, calls, report, why_not),
     }
+    if zero > dump_zero:
+        row["notes"].append(
+            f"its first request was sent {zero - dump_zero:.3f} s after the first of the dump"
+        )
     row["workload_from"] = "lengths" if row["workload"] else None
     cached = [call.cached for call in calls if call.cached is not None]
     row["cache_reuse"] = any(cached) if cached else None
@@ -242,7 +249,17 @@ def _notes(
         notes.append(
             f"the client counted {ours:,} output tokens where the server counted {theirs:,}"
         )
-    return notes + _engine(dump.engine.get(stage, {}))
+    return notes + _began(dump, stage) + _engine(dump.engine.get(stage, {}))
+
+
+def _began(dump: Dump, stage: int) -> list[str]:
+    if stage not in dump.began:
+        return []
+    note = (
+        f"the client began with this stage at {dump.began[stage]}, which is before its first "
+        "request (1 s in 0.7.0); the records have no time of day"
+    )
+    return [note]
 
 
 def _engine(report: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from servebook.read.definition import Definition, Records, statistic_of
 from servebook.read.inference_perf_records import Call
 from servebook.read.values import boolean, model_name, number, object_of, objects_in, whole
 
-__all__ = ["DEFINITIONS", "Settings", "Stage", "native", "recomputed", "settings"]
+__all__ = ["DEFINITIONS", "Settings", "Stage", "native", "recomputed", "settings", "utc"]
 
 _LATENCIES = {
     "time_to_first_token": "ttft",
@@ -157,6 +158,17 @@ def _stage(stage: Mapping[str, Any]) -> Stage:
         # Its rate only repeats the number of requests.
         return Stage(concurrency, None, whole(stage.get("num_requests")))
     return Stage(None, number(stage.get("rate")), None)
+
+
+def utc(value: Any) -> str | None:
+    """A time of day with an offset as UTC to the ms; None for anything else."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if not isinstance(at, datetime) or at.tzinfo is None:
+            return None
+        return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        return None
 
 
 def native(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -187,6 +187,18 @@ def test_stages_are_told_by_their_reports(tmp_path: Path) -> None:
     assert "2 requests/s where 5 were asked for" in runs[1]["notes"][0]
 
 
+def test_what_helps_to_state_a_start_is_noted(tmp_path: Path) -> None:
+    text = (
+        "run:\n  uid: inference-perf-stage-10-ab\n  time: {start: '2026-11-29T18:30:05.5+01:00'}\n"
+    )
+    (tmp_path / "inference-perf.partial.stage_10.yaml").write_text(text)
+    first, second = stages(tmp_path, two_stages()).runs.to_pylist()
+    assert not any("after the first" in note for note in first["notes"])
+    assert "its first request was sent 100.000 s after the first of the dump" in second["notes"]
+    assert any("began with this stage at 2026-11-29T17:30:05.500Z" in n for n in second["notes"])
+    assert second["clock"] == "relative"
+
+
 def test_stages_of_a_torn_list_are_told_by_the_pause(tmp_path: Path) -> None:
     runs = stages(tmp_path, two_stages(), slice(1, 6)).runs.to_pylist()
     assert [(r["n_requests"], r["n_lost"]) for r in runs] == [(2, 1), (3, 1)]
