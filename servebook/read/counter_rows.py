@@ -83,6 +83,7 @@ class Rows:
         self.source = source
         self._series: dict[tuple[Any, ...], int] = {}
         self._points: list[_Point] = []
+        self._where: dict[Path, str] = {}
         self._stamps: dict[tuple[str, str, int | None], int] = {}
         self._aside: list[dict[str, Any]] = []
         self._grouped: dict[tuple[str, str, str], list[Any]] = {}
@@ -92,7 +93,10 @@ class Rows:
 
     def where(self, path: Path | None = None) -> str:
         """A file's path below the inspected root."""
-        return relative(path or self.source.main, self.source.root)
+        path = path or self.source.main
+        if path not in self._where:
+            self._where[path] = relative(path, self.source.root)
+        return self._where[path]
 
     def series(
         self,

@@ -83,8 +83,12 @@ def read(source: Source) -> Tables:
         kind = "device" if "source" in metric.tags and "path" in metric.tags else "collector"
         points += ((*point, kind, step) for point in _points(rows, metric, ns))
     zeros = shared_step(point[1] for point in points)
+    stamps: dict[tuple[str, int], int] = {}
     for series, ns, amount, line, kind, step in points:
-        rows.add(series, ns, amount, rows.stamp(kind, max(step, zeros)), line)
+        known = (kind, max(step, zeros))
+        if known not in stamps:
+            stamps[known] = rows.stamp(*known)
+        rows.add(series, ns, amount, stamps[known], line)
     if not len(rows):
         raise DumpError(
             rows.where(),
