@@ -133,13 +133,13 @@ def clients(campaign: Campaign) -> Figure:
     found = found.assign(client=found["run_id"].map(client))
     same = found[found["same_definition"]]
     rows = []
-    for (who, metric), group in found.groupby(["client", "metric"], sort=False):
+    for (who, metric, own), group in found.groupby(["client", "metric", "variant"], sort=False):
         comparable = group[group["same_definition"]]
         other = group[~group["same_definition"]]
         rows.append(
             {
                 "Client": who,
-                "Metric": METRICS[str(metric)].label,
+                "Metric": METRICS[str(metric)].label + (f" (its {own})" if own else ""),
                 "Runs with one definition": len(comparable),
                 "Largest deviation (%)": _largest(comparable["deviation"]),
                 "Runs that differ by definition": len(other),
