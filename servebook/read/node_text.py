@@ -23,6 +23,7 @@ from decimal import Decimal
 from prometheus_client.parser import text_string_to_metric_families
 
 from servebook.errors import DumpError
+from servebook.read.counter_names import TOO_NARROW
 from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import (
     LONGEST_TEXT_LINE,
@@ -90,9 +91,13 @@ def _is_page(head: bytes) -> bool:
     if _PAGE.match(head):
         return True
     for line in head[:8192].decode("utf-8", "replace").splitlines()[:_FIRST_LINES]:
-        if (match := _SAMPLE.match(_named_first(line))) and known_name(match[0].partition("{")[0]):
+        if (match := _SAMPLE.match(_named_first(line))) and _is_ours(match[0].partition("{")[0]):
             return True
     return False
+
+
+def _is_ours(name: str) -> bool:
+    return known_name(name) or name in TOO_NARROW
 
 
 def read(source: Source) -> Tables:
@@ -143,6 +148,9 @@ def _line(rows: Rows, page: _Page, block: Block, line: int, text: str) -> bool:
     name = next(iter(text.partition("{")[0].split(maxsplit=1)), "")
     if name == BUILD_INFO and match and (labels := _labels(match[0])):
         page.build = labels.get("version")
+    if name in TOO_NARROW:
+        rows.aside_once(name, TOO_NARROW[name], line, block.path)
+        return True
     if not known_name(name):
         return False
     try:

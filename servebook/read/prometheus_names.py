@@ -1,7 +1,8 @@
 """Series of Prometheus exporters: what a name and its labels say, for text pages and API replies.
 
 Exporters: node_exporter (netdev, netclass, infiniband, ethtool), snmp_exporter, sonic-exporter,
-gnmic's prometheus output, infiniband_exporter (treydock's and guilbaults'), dcgm-exporter.
+gnmic's prometheus output, infiniband_exporter (treydock's and guilbaults'), dcgm-exporter,
+OpenTelemetry's host metrics (``direction`` is a label there).
 
 infiniband_exporter wrote InfiniBand's 4-byte words until 0.9 and bytes from 0.10.0 on, under the
 same names; its own version in the page (``infiniband_exporter_build_info``) or ``unit:`` in the
@@ -52,6 +53,11 @@ _LEAVES = {
     "pause_frames": "pause_frames",
     "mac_pause_frames": "pause_frames",
 }
+_OTEL = re.compile(
+    r"system_network_(?P<leaf>io|packets|errors|dropped)(?:_(?:bytes|By|packets|errors))?(?:_total)?"
+)
+_OTEL_METRICS = {"io": "bytes", "packets": "packets", "errors": "errors", "dropped": "drops"}
+_OTEL_WAYS = {"receive": "rx", "transmit": "tx"}
 _TREYDOCK = re.compile(
     r"infiniband_(?:switch|hca)_port_(?P<field>transmit_data_bytes|receive_data_bytes"
     r"|transmit_packets|receive_packets|transmit_discards|receive_errors|transmit_wait)_total"
@@ -126,6 +132,11 @@ def series_of(name: str, labels: Mapping[str, str]) -> Series | None:
         return None
     meaning, rank, in_words = found
     device = None
+    if _OTEL.fullmatch(name):
+        way = _OTEL_WAYS.get(labels.get("direction", ""))
+        if way is None:
+            return None
+        meaning = dataclasses.replace(meaning, direction=way)
     if name.startswith("DCGM_"):
         gpu = labels.get("gpu", "")
         interface = f"gpu{gpu}" if gpu.isdigit() else None
@@ -208,6 +219,8 @@ def _meaning(name: str) -> tuple[Meaning, int, bool] | None:
     if match := _GNMIC.fullmatch(name):
         way = "rx" if match["way"] == "in" else "tx"
         return Meaning(_LEAVES[match["leaf"]], way), 0, False
+    if match := _OTEL.fullmatch(name):
+        return Meaning(_OTEL_METRICS[match["leaf"]]), _KERNEL, False
     if match := _TREYDOCK.fullmatch(name):
         metric, way = _FABRIC[match["field"]]
         return Meaning(metric, way), 0, metric == "bytes"
