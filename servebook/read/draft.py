@@ -61,7 +61,7 @@ def draft(directory: Path, force: bool = False) -> str:
             f"none ({first})" if first else "none",
             "copy the clients' output folders below it; `servebook inspect` says what a file is",
         )
-    by_path = {relative(part.source.main, root): part for part in parts}
+    by_path = {relative(part.source.main, part.source.root): part for part in parts}
     text = "\n".join(
         [
             *head(_slug(root.name), groups),

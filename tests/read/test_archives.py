@@ -23,8 +23,10 @@ from servebook.read import archives, files
 from servebook.read.campaign import load
 from servebook.read.codecs import open_unpacked
 from servebook.read.discover import discover, read_tree
+from servebook.read.draft import draft
 from servebook.read.files import lines, sha256, walk
 from servebook.read.inspect import inspect
+from servebook.read.manifest import load_manifest
 from servebook.read.reading import read_sources
 from tests.read.samples import FIXTURES, record, vllm_result, write_json, write_lines
 
@@ -528,3 +530,12 @@ def test_a_copy_in_an_archive_counts_once(tmp_path: Path, run_json: bytes) -> No
     assert len(found.sources) == 1
     [(_, why)] = found.refused
     assert "a copy of" in why
+
+
+def test_a_first_manifest_reaches_into_archives(tmp_path: Path) -> None:
+    lines_ = b"".join(json.dumps(record(n)).encode() + b"\n" for n in range(3))
+    put(tmp_path, "runs.tgz", gzip.compress(tar_of(("c8/profile_export.jsonl", lines_))))
+    assert "1 run in 1 entry" in draft(tmp_path)
+    [run] = load(tmp_path).tables.runs.to_pylist()
+    assert (run["run_id"], run["concurrency"]) == ("runs.tgz/c8", 8)
+    assert load_manifest(tmp_path).runs[0].match == "runs.tgz/c{concurrency}"
