@@ -5,6 +5,7 @@ one after another, or one event per line with ``split-events``, with a ``timesta
 device's), ``tags`` and ``values``. ``json`` (its default) and ``protojson``: a notification after
 another; ``gnmic get`` writes the same in one array. ``flat``: ``path: value`` lines without a time,
 with a ``### <epoch>`` line before each reading.
+The replies of pygnmi, saved as JSON, are read too.
 Specified in: gnmic's documentation of its outputs; gNMI's protobuf; paths and counters:
 openconfig-interfaces (``/interfaces/interface/state/counters``), and SR Linux
 (``/interface/statistics``).
@@ -58,6 +59,7 @@ def _mine(head: bytes) -> bool:
             (b'"timestamp"', b'"tags"', b'"values"'),
             (b'"timestamp"', b'"updates"', b'"values"'),
             (b'"update"', b'"elem"'),
+            (b'"update"', b'"path"', b'"val"', b'"timestamp"'),
         )
         return any(all(key in head for key in keys) for keys in kinds)
     return bool(_flat(head) or _is_prototext(head))

@@ -1,4 +1,4 @@
-"""gnmic's notifications in its formats `json`, `protojson` and `flat`, as single counters.
+"""Notifications of gnmic (`json`, `protojson`, `flat`) and pygnmi as single counters.
 
 Paths: ``interfaces/interface[name=Ethernet1]/state/counters/in-octets`` and SR Linux'
 ``interface[name=ethernet-1/1]/statistics/in-octets``, cut anywhere between prefix and update.
@@ -41,15 +41,16 @@ class Leaf:
 def is_message(value: Any) -> bool:
     """True for a notification of `json` or `protojson`, or for one that ends the first answers."""
     return isinstance(value, Mapping) and bool(
-        {"updates", "update", "sync-response", "syncResponse", "deletes"} & value.keys()
+        {"updates", "update", "notification", "sync-response", "syncResponse", "deletes"}
+        & value.keys()
     )
 
 
 def message_leaves(message: Mapping[str, Any]) -> Iterator[Leaf]:
     """The values of one notification."""
-    if isinstance(message.get("update"), Mapping):
-        yield from _protojson(message["update"])
-        return
+    for notification in (message.get("update"), *_listed(message.get("notification"))):
+        if isinstance(notification, Mapping):
+            yield from _protojson(notification)
     updates = message.get("updates")
     prefix = str(message.get("prefix") or "")
     device = message.get("target") or message.get("source")
@@ -67,12 +68,18 @@ def message_leaves(message: Mapping[str, Any]) -> Iterator[Leaf]:
 
 def _protojson(update: Mapping[str, Any]) -> Iterator[Leaf]:
     prefix = update.get("prefix")
+    before = prefix if isinstance(prefix, str) else ""
     prefix = prefix if isinstance(prefix, Mapping) else {}
-    updates = update.get("update")
-    for entry in updates if isinstance(updates, list) else ():
+    for entry in _listed(update.get("update")):
         if not isinstance(entry, Mapping):
             continue
         path = entry.get("path")
+        if isinstance(path, str):  # as pygnmi writes it
+            found = _KEY.search(f"{before}/{path}")
+            named = found[1] if found else None
+            for own, leaf, number in leaves_below(path, entry.get("val"), named):
+                yield Leaf(update.get("timestamp"), None, own, leaf, number)
+            continue
         elements = [*_elements(prefix), *_elements(path)]
         interface = None
         for element in elements:
@@ -83,6 +90,10 @@ def _protojson(update: Mapping[str, Any]) -> Iterator[Leaf]:
         device = str(prefix["target"]) if prefix.get("target") else None
         for own, leaf, number in leaves_below(name, _typed(entry.get("val")), interface):
             yield Leaf(update.get("timestamp"), device, own, leaf, number)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _elements(path: Any) -> list[Mapping[str, Any]]:

@@ -148,6 +148,23 @@ def test_protojson_notifications() -> None:
     ]
 
 
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_replies_of_pygnmi(tmp_path: Path, wrapped: bool) -> None:
+    counters = {"openconfig-interfaces:counters": {"in-octets": "11932114", "in-discards": "0"}}
+    update = {
+        "timestamp": AT,
+        "prefix": None,
+        "update": [{"path": "interfaces/interface[name=Ethernet2]/state", "val": counters}],
+    }
+    path = tmp_path / "reply.json"
+    path.write_text(json.dumps({"notification": [update]} if wrapped else {"update": update}))
+    assert len(gnmic.find(survey(tmp_path))) == 1
+    assert short(read(path)) == [
+        ("device", "Ethernet2", "rx", "bytes", 11932114, AT),
+        ("device", "Ethernet2", "rx", "drops", 0, AT),
+    ]
+
+
 def test_flat_paths_have_the_time_of_their_block(tmp_path: Path) -> None:
     at = 1795972223_500_000_000
     tables = read(WRITTEN / "gnmic_flat.log")
