@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from servebook.publish.execute import quiet
 from servebook.publish.files import write_chart, write_claims, write_tables
 from servebook.publish.forks import Zygote
 from servebook.publish.page import render
-from servebook.publish.release import publish, staging
+from servebook.publish.release import publish, staging, writable
 from servebook.publish.text import DEFAULT
 from servebook.publish.text import load as load_texts
 from servebook.publish.together import run_all
@@ -206,8 +206,13 @@ def _build_one(root: Path, output: Path, notebooks: Path, site: _Site, load: Loa
         drawings = _Drawings(site.workers.studio)
         content = collect(_chapters(root, notebooks, site, zygote, drawings))
     with report.step(f"{root.name}: drawing"):
-        drawings.fill(content)
-        script = site.workers.bundle.result()
+        try:
+            drawings.fill(content)
+            script = site.workers.bundle.result()
+        except BrokenExecutor:
+            raise BuildError(
+                f"{root.name}: the process that draws the charts ended (killed, or out of memory)"
+            ) from None
     with report.step(f"{root.name}: page"):
         template = site.base / "report" / "template"
         page = render(content, facts, script, template, site.language)
@@ -243,7 +248,8 @@ def build(
     report = Reporter(verbose)
     failures: list[ServebookError] = []
     roots = _campaigns(campaigns, base)
-    load_texts(base / "report" / "text", language)  # a fault in it is told before the work
+    load_texts(base / "report" / "text", language)  # these faults are told before the work
+    writable(output)
     with quiet(), contextlib.nullcontext(workers) if workers else Workers() as started:
         site = _Site(base, started, report, language)
         for root in roots:

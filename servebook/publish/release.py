@@ -17,7 +17,7 @@ from pathlib import Path
 from servebook.errors import BuildError
 from servebook.publish.scratch import alive
 
-__all__ = ["publish", "staging"]
+__all__ = ["publish", "staging", "writable"]
 
 PREFIX = ".staging-"
 AT_FDCWD = -100
@@ -25,11 +25,41 @@ RENAME_EXCHANGE = 2
 
 
 def _sweep(output: Path) -> None:
-    """Remove what killed builds left behind."""
+    """Remove what killed builds left behind; a folder that one of them had set aside goes back."""
     for left in output.glob(f"{PREFIX}*"):
         pid = left.name.rpartition("-")[2]
         if pid.isdigit() and not alive(int(pid)):
+            if left.is_file():
+                left.unlink(missing_ok=True)
+            for aside in left.glob("*.old"):
+                if not (target := output / aside.stem).exists():
+                    aside.replace(target)
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _told(output: Path, error: OSError) -> BuildError:
+    return BuildError(
+        f"cannot write the page to {output}: {error.strerror or error}; "
+        "the last good page is as it was; free some space or name another folder with -o"
+    )
+
+
+def writable(output: Path) -> None:
+    """Find out before the work whether the target can be written to.
+
+    Raises:
+        BuildError: it cannot.
+
+    """
+    probe = output / f"{PREFIX}probe-{os.getpid()}"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"1")
+    except OSError as error:
+        raise _told(output, error) from None
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()
 
 
 @contextlib.contextmanager
@@ -49,10 +79,7 @@ def staging(output: Path, name: str) -> Iterator[Path]:
             (folder / name / part).mkdir(parents=True)
         yield folder
     except OSError as error:
-        raise BuildError(
-            f"cannot write the page to {output}: {error.strerror or error}; "
-            "the last good page is as it was; free some space or name another folder with -o"
-        ) from None
+        raise _told(output, error) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import os
+import random
+import resource
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from servebook.errors import BuildError
 from servebook.publish import release
-from servebook.publish.release import publish, staging
+from servebook.publish.release import publish, staging, writable
+
+HELPER = Path(__file__).with_name("toybuild.py")
 
 
 def publish_text(output: Path, text: str) -> None:
@@ -79,3 +86,129 @@ def test_what_a_killed_build_left_is_swept(tmp_path: Path) -> None:
     publish_text(tmp_path, "good")
     assert not left.exists()
     assert living.exists()
+
+
+def test_what_a_killed_build_had_set_aside_goes_back(tmp_path: Path) -> None:
+    publish_text(tmp_path, "good")
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                           capture_output=True, text=True, check=True)  # fmt: skip
+    left = tmp_path / f".staging-c-{ended.stdout.strip()}"
+    left.mkdir()
+    (tmp_path / "c").replace(left / "c.old")
+    release._sweep(tmp_path)
+    assert (tmp_path / "c" / "claims.json").read_text() == "good"
+    assert not left.exists()
+
+
+def killed_at(step: int, act: Callable[[], None]) -> bool:
+    """Run ``act`` in a process of its own that is killed at its ``step``-th call of the system.
+
+    False where it ended before that.
+    """
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def count(event: str, _: tuple[object, ...]) -> None:
+            nonlocal seen
+            if event.startswith(("open", "os.", "shutil.")):
+                seen += 1
+                if seen == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            sys.addaudithook(count)
+            act()
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("swap", [True, False])
+def test_killed_at_any_step_a_build_leaves_one_whole_page(
+    tmp_path: Path, swap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not swap:
+        monkeypatch.setattr(release, "_exchange", lambda one, other: False)
+    publish_text(tmp_path, "0")
+    step, old = 0, "0"
+    while step < 500:
+        step += 1
+        new = str(step)
+        killed = killed_at(step, lambda: publish_text(tmp_path, new))  # noqa: B023
+        assert (tmp_path / "c.html").read_text() in (old, new)
+        release._sweep(tmp_path)
+        assert (tmp_path / "c" / "claims.json").read_text() in (old, new)
+        assert state(tmp_path) == ["c", "c.html", "c/charts", "c/claims.json", "c/tables"]
+        if not killed:
+            break
+        publish_text(tmp_path, new)
+        old = new
+    assert 10 < step < 500
+
+
+def test_a_target_that_cannot_be_written_to_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        BuildError, match=r"cannot write the page to .*/file/report: Not a directory"
+    ):
+        writable(tmp_path / "file" / "report")
+    writable(tmp_path / "report")
+    assert state(tmp_path) == ["file", "report"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_read_only_target_is_told_before_the_work(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(BuildError, match="Permission denied; the last good page is as it was"):
+            writable(tmp_path)
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_disk_that_fills_up_leaves_the_last_page(tmp_path: Path) -> None:
+    publish_text(tmp_path, "good")
+
+    def fill() -> None:
+        # The system refuses to let a file grow, as a full disk does.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            publish_text(tmp_path, "x" * 200_000)
+        except BuildError as error:
+            (tmp_path / "told").write_text(str(error))
+
+    assert not killed_at(0, fill)
+    told = (tmp_path / "told").read_text()
+    assert "File too large; the last good page is as it was" in told
+    (tmp_path / "told").unlink()
+    assert (tmp_path / "c.html").read_text() == "good"
+    assert state(tmp_path) == ["c", "c.html", "c/charts", "c/claims.json", "c/tables"]
+
+
+def test_a_killed_build_of_a_campaign_leaves_the_last_good_page(
+    tmp_path: Path, toy_page: Path
+) -> None:
+    report = tmp_path / "report"
+    report.mkdir()
+    good = b"the last good page"
+    (report / "toy.html").write_bytes(good)
+    whole = toy_page.read_bytes()
+    chance = random.Random(6)
+    for early in (True, False, False):
+        build = subprocess.Popen(
+            [sys.executable, str(HELPER), str(tmp_path)],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if early:
+            time.sleep(chance.uniform(0.5, 4))
+        else:  # while it writes
+            while build.poll() is None and not list(report.glob(".staging-toy-*")):
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0, 0.15))
+        os.killpg(build.pid, signal.SIGKILL)
+        build.wait()
+        assert (report / "toy.html").read_bytes() in (good, whole)
