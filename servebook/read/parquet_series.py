@@ -12,8 +12,10 @@ they are addresses. A capture with relative times alone is refused.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ _VALUES = ("metric_value", "value", "sample_value")
 _TIMES = ("timestamp_ns", "timestamp_us", "timestamp_ms", "timestamp", "ts_ns", "ts", "time")
 _LABELS = ("labels", "tags", "metric_labels", "attributes")
 _PER_UNIT = {"_ns": 1, "_us": 10**3, "_ms": 10**6}
+_FINAL, _PART = "final.parquet", re.compile(r"out-\d+\.parquet")
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _BATCH = 65_536
 #: What the library raises for damage, a column's name that is no UTF-8 included.
@@ -61,11 +64,23 @@ class _Long:
 
 
 def find(files: Sequence[File]) -> list[Source]:
-    """Parquet files whose columns are a plain CSV's, or whose metrics are network counters."""
+    """Parquet files whose columns are a plain CSV's, or whose metrics are network counters.
+
+    Where Tachometer has put its parts together (``final.parquet``), they belong to that one.
+    """
+    mine = [file for file in files if file.head.startswith(_MAGIC) and _mine(file)]
+    finals = {file.path.parent: file.path for file in mine if file.path.name == _FINAL}
+    parts: dict[Path, list[Path]] = {path: [] for path in finals.values()}
+    sources = []
+    for file in mine:
+        final = finals.get(file.path.parent)
+        if final is not None and final != file.path and _PART.fullmatch(file.path.name):
+            parts[final].append(file.path)
+        else:
+            sources.append(file)
     return [
-        Source(_NAME, file.root, file.path, (file.path,))
-        for file in files
-        if file.head.startswith(_MAGIC) and _mine(file)
+        Source(_NAME, file.root, file.path, (file.path, *sorted(parts.get(file.path, ()))))
+        for file in sources
     ]
 
 
@@ -76,6 +91,8 @@ def read(source: Source) -> Tables:
     counter of an interface.
     """
     rows = Rows(source)
+    for part in source.files[1:]:
+        rows.aside("file", f"a part of {source.main.name}, which holds its readings", None, part)
     table, schema = _open(rows)
     if table.metadata.num_rows > _MAX_ROWS:
         raise DumpError(

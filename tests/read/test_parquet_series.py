@@ -75,6 +75,19 @@ def test_the_collector_of_srt_slurm(tmp_path: Path) -> None:
     assert "10.0.0" not in str(tables.samples.to_pylist()) + told
 
 
+def test_parts_belong_to_the_file_that_holds_them_all(tmp_path: Path) -> None:
+    whole = tachometer(tmp_path)
+    for name in ("out-1.parquet", "out-2.parquet", "other.parquet"):
+        (tmp_path / name).write_bytes(whole.read_bytes())
+    sources = parquet_series.find(survey(tmp_path))
+    assert [source.main.name for source in sources] == ["final.parquet", "other.parquet"]
+    tables = parquet_series.read(sources[0])
+    assert tables.samples.num_rows == 3
+    assert tables.set_aside["path"].to_pylist()[:2] == ["out-1.parquet", "out-2.parquet"]
+    whole.unlink()
+    assert len(parquet_series.find(survey(tmp_path))) == 3
+
+
 @pytest.mark.parametrize(
     "labels",
     [
