@@ -67,7 +67,8 @@ _DARK = {
 }
 
 # Phases of a run behind a curve: tints that stay apart in grey, always labelled by name.
-PHASES = {"prefill": "#DCEBF5", "decode": "#FBE9DC", "mixed": "#E3F1EC", "other": "#EEEEEE"}
+# No configuration has one of these: a tint names a workload only.
+PHASES = {"prefill": "#F3EFDD", "decode": "#ECE7F4", "mixed": "#E3E9EC", "other": "#EEEEEE"}
 
 
 class Stated(Protocol):

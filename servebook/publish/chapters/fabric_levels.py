@@ -45,7 +45,8 @@ def link_use(campaign: Campaign) -> Figure:
     unit = scale(fabric.seen)
     drawn = pd.DataFrame([_level_row(campaign, row, unit) for row in rows])
     top = max(float(drawn["peak"].max()), 1e-9)
-    title = _use_title(campaign, rows, unit)
+    some = bool(fabric.seen[f"peak_{unit.column}"].isna().any())
+    title = _use_title(campaign, rows, unit, some)
     return Figure(
         id=name,
         title=title,
@@ -127,13 +128,15 @@ def _level_row(campaign: Campaign, row: dict[str, Any], unit: Scale) -> dict[str
     }
 
 
-def _use_title(campaign: Campaign, rows: list[dict[str, Any]], unit: Scale) -> str:
+def _use_title(campaign: Campaign, rows: list[dict[str, Any]], unit: Scale, some: bool) -> str:
+    """The title; ``some``: of other links or runs no level is known."""
     top = max(rows, key=lambda row: row[f"peak_{unit.column}"])
     low = unit.words(min(row["least_usual"][unit.column] for row in rows))
     high = unit.words(max(row["most_usual"][unit.column] for row in rows))
     return (
-        f"A link usually carries {low if low == high else f'{low} to {high}'}; the highest reading "
-        f"is {unit.words(top[f'peak_{unit.column}'])}, in {top['workload']} on "
+        f"{'A link whose level is known' if some else 'A link'} usually carries "
+        f"{low if low == high else f'{low} to {high}'}; the highest reading is "
+        f"{unit.words(top[f'peak_{unit.column}'])}, in {top['workload']} on "
         f"{label(campaign, top['configuration'])}"
     )
 

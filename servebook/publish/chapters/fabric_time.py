@@ -219,8 +219,9 @@ def _title(campaign: Campaign, fabric: Fabric, unit: Scale) -> str:
     usual = known[f"usual_{unit.column}"]
     top = known.sort_values(f"peak_{unit.column}", kind="stable").to_dict("records")[-1]
     low, high = unit.words(float(usual.min())), unit.words(float(usual.max()))
+    a_link = "a link whose level is known" if len(known) < len(fabric.seen) else "a link"
     return (
-        f"While runs go on a link usually carries {low if low == high else f'{low} to {high}'}, "
+        f"While runs go on {a_link} usually carries {low if low == high else f'{low} to {high}'}, "
         f"at most {unit.words(top[f'peak_{unit.column}'])} over "
         f"{words.duration(top['peak_window_s'])} ({run_words(campaign, top)})"
     )

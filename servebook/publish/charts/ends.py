@@ -16,7 +16,9 @@ __all__ = ["end_column"]
 def end_column(
     ends: pd.DataFrame, x: alt.X, y: alt.Y, value: str, edge: float, y_range: Range, height: int
 ) -> list[Any]:
-    """Layers: each row's label at the right edge, a thin line from where its series ends.
+    """Layers: dotted leaders from where series end to their names, then the names themselves.
+
+    The names are the last layer; a leader lies below marks and words if it is drawn before them.
 
     Args:
         ends: one row per series with concurrency (where it ends), the column ``value`` (its height
@@ -38,7 +40,8 @@ def end_column(
     if len(early):
         layers.append(
             alt.Chart(early)
-            .mark_rule(strokeWidth=0.8, color=theme.CONTEXT)
+            # Dotted and pale: a leader is no data.
+            .mark_rule(strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8)
             .encode(x=x, y=y, x2="edge:Q", y2="label_y:Q")
         )
     layers.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import altair as alt
@@ -20,6 +21,9 @@ from servebook.publish.charts.layout import (
 )
 
 __all__ = ["against_one_percent"]
+
+_LINE = 0.01
+_CLEAR = 0.12  # so near to the line, as a logarithm, words would lie on it
 
 
 def against_one_percent(
@@ -93,12 +97,21 @@ def against_one_percent(
         )
     # At the right edge the words of a point would run into the name of its series: they join it.
     at_edge = points["concurrency"] == points["concurrency"].max()
-    texts = list(points["text"].where(~at_edge, ""))
+    ends = points.sort_values("concurrency", kind="stable").drop_duplicates("series", keep="last")
+    names = ends["label"] + ("\n" + ends["text"]).where(ends.index.isin(points.index[at_edge]), "")
+    *leaders, at_right = end_column(
+        ends.assign(label=names), x, y, "share", x_range[1], y_range, height
+    )
+    layers += leaders
+    # Points that lie on one another and say the same say it once.
+    close = points.assign(_at=points["share"].map(lambda share: f"{share:.1g}"))
+    again = close.duplicated(["concurrency", "_at", "text", "ink"])
+    texts = list(points["text"].where(~(at_edge | again), ""))
     # Beside and a little below the point, where a rising line does not run.
     placed = points.assign(
         text=texts,
         label_y=label_positions(
-            [max(s / 1.12, y_range[0]) for s in points["share"]], texts, y_range, height - 50
+            [_beside(s, y_range) for s in points["share"]], texts, y_range, height - 50
         ),
     )
     layers += [
@@ -128,8 +141,12 @@ def against_one_percent(
             lineHeight=LINE_PX,
             fontSize=theme.SMALL,
         )
-    ends = points.sort_values("concurrency", kind="stable").drop_duplicates("series", keep="last")
-    names = ends["label"] + ("\n" + ends["text"]).where(ends.index.isin(points.index[at_edge]), "")
-    ends = ends.assign(label=names)
-    layers += end_column(ends, x, y, "share", x_range[1], y_range, height)
+    layers.append(at_right)
     return theme.finish(alt.layer(*layers), height=height)
+
+
+def _beside(share: float, inside: tuple[float, float]) -> float:
+    """Where the words of a point go: a little below it, yet not onto the 1 % line."""
+    below = max(share / 1.12, inside[0])
+    near = abs(math.log(below / _LINE)) < _CLEAR
+    return share * 1.1 if near and share >= _LINE else below

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import vl_convert
 
+from servebook.publish import theme
 from servebook.publish.charts.cost_line import over_load
 from servebook.publish.charts.coverage import against_promise
 from servebook.publish.charts.forest import forest
@@ -108,7 +109,7 @@ CHARTS = {
 @pytest.mark.parametrize("name", CHARTS)
 def test_charts_are_drawn_at_the_pages_width(name: str) -> None:
     spec, svg = drawn(CHARTS[name]())
-    assert spec["width"] == 640
+    assert spec["width"] == theme.WIDTH
     assert svg.count("<path") > 2
 
 
