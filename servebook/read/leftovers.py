@@ -18,13 +18,13 @@ __all__ = ["UNKNOWN", "is_companion", "left_alone"]
 
 #: Files that clients write beside their dumps, and papers that people keep there.
 _COMPANIONS = re.compile(
-    r"""inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
+    r"""(?:llm_)?inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.* | .*timeslices.*
       | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
       | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
       | gpu_metrics\.csv
       | .*aiperf_(?:collated|aggregate|sweep)\.json
       | summary\.(?:json|csv) | published\.csv | recipes\.csv | sha256sums | readme.* | license.*
-      | .*\.(?:md|log|ya?ml|xlsx|sh|py|png|svg|pdf|html|out|err)""",
+      | .*\.(?:md|log|ya?ml|xlsx|sh|py|png|jpe?g|svg|pdf|html|out|err)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _FOLDERS = {"phases", "aggregate", "sweep_aggregate", "logs"}
