@@ -48,7 +48,8 @@ _METRIC = re.compile(rb'"(?:request_latency|request_throughput|time_to_first_tok
 _CONFIG = re.compile(
     rb'"(?:perf_analyzer|formatted_model_name|genai_perf|profile_export_file)"\s*:'
 )
-_CSV = re.compile(rb"Metric,avg,min,max,p99,|Metric,(?:Value|avg)\r?\n")
+#: AIPerf's table begins alike, but has other columns.
+_CSV = re.compile(rb"Metric,avg,min,max,p99,p95,p90,p75,p50,p25\r?\n|Metric,Value\r?\n")
 _CSV_ROW = re.compile(rb'(?m)^"?(?:Request Latency|Time To First Token|Request Throughput) \(')
 _EPOCH_NS = 10**18
 Aside = list[tuple[int | None, str, str]]
@@ -59,6 +60,8 @@ def find(files: Sequence[File]) -> list[Source]:
     runs: dict[tuple[Path, str], dict[str, File]] = defaultdict(dict)
     for file in files:
         kind = _kind(file.head)
+        if kind == "csv" and "aiperf" in file.path.name.lower():
+            continue
         if kind is not None:
             runs[file.path.parent, _stem(file.path.name)].setdefault(kind, file)
     out = []

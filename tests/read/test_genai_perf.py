@@ -251,6 +251,19 @@ def test_a_summary_alone_is_a_summary_row(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("profile_export_aiperf.csv", "Metric,avg,min,max,p99,p95,p90,p75,p50,p25"),
+        ("table.csv", "Metric,avg,min,max,sum,p1,p5,p10,p25,p50,p75,p90,p95,p99,std"),
+        ("table.csv", "Metric,avg,min,max,p99,p95,p90,p75,p50,p25,std"),
+    ],
+)
+def test_the_table_of_aiperf_is_no_run(tmp_path: Path, name: str, header: str) -> None:
+    (tmp_path / name).write_text(CSV.replace(CSV.splitlines()[0], header))
+    assert read_tree(tmp_path).runs.num_rows == 0
+
+
+@pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"timestamp": 1.5}, "timestamp"),
