@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import cast
 
 from servebook.errors import DumpError
@@ -69,7 +70,9 @@ def read(source: Source) -> Tables:
         left, header = [(first, header)], [str(n) for n in range(1, len(header) + 1)]
     columns = Columns(rows, header, first)
     stamps: dict[int, int] = {}
-    for line, row in (*left, *((n, fields(raw, separator)) for n, raw in text)):
+    whole_file = ends_whole(source.main)
+    following = ((n, fields(raw, separator)) for n, raw in text)
+    for line, row, final in _marked(chain(left, following)):
         last = line
         if not any(cell.strip() for cell in row):
             continue
@@ -81,8 +84,12 @@ def read(source: Source) -> Tables:
         except ValueError as error:
             rows.aside("row", str(error), line)
             continue
+        if final and not whole_file and columns.ends_in_rate(row):
+            reason = "the file ends inside this line; the number may lack digits"
+            rows.aside("reading", reason, line)
+            row = [*row[:-1], ""]
         columns.add(row, ns, stamps.setdefault(step, rows.stamp("collector", step)), line)
-    if not ends_whole(source.main):
+    if not whole_file:
         rows.torn(last)
     if not len(rows):
         raise DumpError(
@@ -126,6 +133,19 @@ def _header(text: Iterator[tuple[int, str]]) -> tuple[int, list[str] | None, str
             continue
         return line, header, separator or delimiter(bare)
     return 0, None, ","
+
+
+def _marked(
+    rows: Iterable[tuple[int, list[str]]],
+) -> Iterator[tuple[int, list[str], bool]]:
+    """The rows, each with whether it is the last."""
+    held: tuple[int, list[str]] | None = None
+    for row in rows:
+        if held is not None:
+            yield (*held, False)
+        held = row
+    if held is not None:
+        yield (*held, True)
 
 
 def _by_number(rows: Rows, header: Sequence[str]) -> bool:

@@ -157,6 +157,11 @@ class Columns:
             )
             rows.add(series, ns, value, stamp, line)
 
+    def ends_in_rate(self, fields: Sequence[str]) -> bool:
+        """True where the last cell is a rate, which may have lost digits without a trace."""
+        rates = {column.place for column in self.columns if column.kind == "rate"}
+        return bool(fields[-1].strip()) and len(fields) - 1 in rates
+
     def _places(self) -> dict[str, int]:
         """Our column name -> place in the table; the manifest's map wins over equal names."""
         mapping = cast("Mapping[str, str]", self.rows.source.options.get("columns") or {})

@@ -131,3 +131,12 @@ def test_a_host_name_in_the_device_column_becomes_a_number(tmp_path: Path) -> No
 def test_the_width_of_counters_is_the_manifests_word(tmp_path: Path) -> None:
     tables = read(tmp_path, f"ts,rx_bytes,tx_words\n{T},1,1\n", bits=32)
     assert tables.samples["bits"].to_pylist() == [32, 64]
+
+
+def test_a_rate_at_a_torn_end_is_set_aside(tmp_path: Path) -> None:
+    text = f"ts,tx_bytes_per_s,rx_bytes_per_s\n{T},1,10\n1795972224,2,12345"
+    for cut in range(1, 5):
+        tables = read(tmp_path, text[:-cut])
+        assert tables.samples["value"].to_pylist() == [1.0, 10.0, 2.0]
+        assert "may lack digits" in tables.set_aside["reason"][0].as_py()
+    assert read(tmp_path, text + "\n").samples["value"].to_pylist() == [1.0, 10.0, 2.0, 12345.0]
