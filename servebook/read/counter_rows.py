@@ -256,7 +256,7 @@ class Rows:
         return Tables(samples=table("samples", out), set_aside=table("set_aside", self._aside))
 
     def _drop_torn(self) -> list[_Point]:
-        """The points without those of a torn last line that fell below the reading before."""
+        """The points without those of a torn last line that do not fit the reading before."""
         if not self._torn:
             return self._points
         paths = [path for path, _, _ in self._stamps]
@@ -264,7 +264,11 @@ class Rows:
         kept = []
         for point in self._points:
             path = paths[point[4]]
-            if self._torn.get(path) == point[3] and point[2] < before.get(point[0], np.inf):
+            last = before.get(point[0], np.inf)
+            # One that lost a digit is below a tenth of what it was, so it falls, or its counter
+            # grew tenfold since the reading before.
+            fits = last <= point[2] and (point[2] == 0 or point[2] < 10 * last)
+            if self._torn.get(path) == point[3] and not fits:
                 self._aside.append(
                     {
                         "path": path,

@@ -84,8 +84,11 @@ def test_counts_are_exact_uint64_beside_gauges() -> None:
     assert [(s["source"], s["line"]) for s in samples] == [("a.csv", 2), ("a.csv", 3)]
 
 
-@pytest.mark.parametrize(("before", "last", "kept"), [(900, 91, 1), (900, 901, 2), (None, 91, 0)])
-def test_a_torn_last_line_is_kept_only_where_it_did_not_fall(
+@pytest.mark.parametrize(
+    ("before", "last", "kept"),
+    [(900, 91, 1), (900, 901, 2), (None, 91, 0), (9, 90, 1), (0, 5, 1), (0, 0, 2)],
+)
+def test_a_torn_last_line_is_kept_only_where_it_fits_the_reading_before(
     before: int | None, last: int, kept: int
 ) -> None:
     r = rows()

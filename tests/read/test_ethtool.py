@@ -42,14 +42,14 @@ def test_a_log_of_two_interfaces() -> None:
     first = [r for r in tables.samples.to_pylist() if r["ts_ns"] == T * S]
     assert {r["interface"] for r in first} == {"ens1f0np0"}
     assert {(r["metric"], r["scope"], r["index"], r["direction"]): r["count"] for r in first} == {
-        ("bytes", "rdma", None, "rx"): 50000,
-        ("bytes", "port", None, "rx"): 60000,
-        ("bytes", "port", None, "tx"): 70000,
-        ("packets", "port", None, "rx"): 500,
+        ("bytes", "rdma", None, "rx"): 60000050000,
+        ("bytes", "port", None, "rx"): 60000060000,
+        ("bytes", "port", None, "tx"): 60000070000,
+        ("packets", "port", None, "rx"): 1000500,
         ("drops", "port", None, "rx"): 0,
-        ("bytes", "prio", 3, "rx"): 55000,
+        ("bytes", "prio", 3, "rx"): 60000055000,
         ("pfc_frames", "prio", 3, "rx"): 7,
-        ("pfc_pause_us", "prio", 3, "rx"): 900,
+        ("pfc_pause_us", "prio", 3, "rx"): 10900,
         ("pfc_frames", "prio", 3, "tx"): 2,
         ("no_buffer_drops", "port", None, "rx"): 1,
     }
