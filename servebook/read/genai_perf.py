@@ -45,9 +45,7 @@ __all__ = ["FORMAT", "find", "read"]
 _EXPORT = re.compile(rb'"experiments"\s*:\s*\[\s*\{')
 _EXPERIMENT = re.compile(rb'"(?:experiment|requests)"\s*:')
 _METRIC = re.compile(rb'"(?:request_latency|request_throughput|time_to_first_token)"\s*:\s*\{')
-_CONFIG = re.compile(
-    rb'"(?:perf_analyzer|formatted_model_name|genai_perf|profile_export_file)"\s*:'
-)
+_CONFIG = re.compile(rb'"(?:perf_analyzer|formatted_model_name|genai_perf)"\s*:')
 #: AIPerf's table begins alike, but has other columns.
 _CSV = re.compile(rb"Metric,avg,min,max,p99,p95,p90,p75,p50,p25\r?\n|Metric,Value\r?\n")
 _CSV_ROW = re.compile(rb'(?m)^"?(?:Request Latency|Time To First Token|Request Throughput) \(')

@@ -19,7 +19,8 @@ __all__ = ["UNKNOWN", "is_companion", "left_alone"]
 #: Files that clients write beside their dumps, and papers that people keep there.
 _COMPANIONS = re.compile(
     r"""(?:llm_)?inputs\.json | outputs\.json | .*server_metrics.* | .*gpu_telemetry.*
-      | .*timeslices.* | .*network_latency.* | .*_console\.txt | phase_manifest\.json | run_config\.json
+      | .*timeslices.* | .*network_latency.* | .*_console\.txt
+      | phase_manifest\.json | run_config\.json
       | .*_raw\.jsonl | .*aiperf.*\.csv | .*\.pytorch\.json | .*failure\.json | warmup\.json
       | gpu_metrics\.csv
       | .*aiperf_(?:collated|aggregate|sweep)\.json
