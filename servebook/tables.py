@@ -104,6 +104,21 @@ _SAMPLES = [
     ("smoothing", _S),  # none, boxcar, ewma
 ]
 
+_ENGINE = [
+    ("source", _S),  # file, relative to the inspected root
+    ("line", _I),
+    ("format", _S),
+    ("run_id", _S),  # the run in whose folder it lies; null: by its times alone
+    ("engine", _S),  # "engine 1", ...: an alias of endpoint, replica and rank within the source
+    ("start_ns", _I),  # of the window; a reading's start and end are one
+    ("end_ns", _I),
+    ("ts_kind", _S),  # collector, filename, device, grid
+    ("metric", _S),  # running, waiting, kv_use_fraction, cache_hit_tokens, ...
+    ("kind", _S),  # gauge, counter
+    ("statistic", _S),  # reading; of a window: mean, min, max, p50, ..., total; slice_mean, ...
+    ("value", _F),
+]
+
 _PORTS = [
     ("device", _S),
     ("interface", _S),
@@ -128,6 +143,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "requests": pa.schema(_REQUESTS),
     "gaps": pa.schema(_GAPS),
     "samples": pa.schema(_SAMPLES),
+    "engine": pa.schema(_ENGINE),
     "ports": pa.schema(_PORTS),
     "set_aside": pa.schema(_SET_ASIDE),
     "refused": pa.schema(_REFUSED),
@@ -174,6 +190,7 @@ class Tables:
     requests: pa.Table = field(default_factory=lambda: empty("requests"))
     gaps: pa.Table = field(default_factory=lambda: empty("gaps"))
     samples: pa.Table = field(default_factory=lambda: empty("samples"))
+    engine: pa.Table = field(default_factory=lambda: empty("engine"))
     set_aside: pa.Table = field(default_factory=lambda: empty("set_aside"))
     refused: pa.Table = field(default_factory=lambda: empty("refused"))
 
