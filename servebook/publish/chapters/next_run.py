@@ -36,7 +36,10 @@ def commands(campaign: Campaign) -> Section:
     base, new = found
     stated = [c for c in campaign.manifest.configurations if not differing([c, new])]
     new = stated[0] if stated else new
-    runs = _runs(campaign, base)
+    # Where the nearest configuration has no run itself, another one's are repeated.
+    like = [base, *(c for c in campaign.manifest.configurations if c is not base)]
+    beside = next((c for c in like if _runs(campaign, c)), base)
+    runs = _runs(campaign, beside)
     known = [r for r in runs if r.client in CLIENTS]
     changed = differing([base, new])
     what = (
@@ -46,19 +49,20 @@ def commands(campaign: Campaign) -> Section:
     if not known:
         clients = words.listed(sorted({r.client for r in runs}))
         why = (
-            f"its runs are of {clients}, whose options are not known here"
+            f"the runs of {beside.label} are of {clients}, whose options are not known here"
             if runs
-            else "none of its runs states lengths and concurrency"
+            else "no run of the campaign states its lengths and concurrency"
         )
         return Section(_ID, (f"{what}. There is no command to give: {why}.",))
     left = len(runs) - len(known[:_MOST])
+    repeated = words.count(len(known[:_MOST]), "run")
     text = (
-        f"{what}. These commands repeat {words.count(len(known[:_MOST]), 'run')} of it: client, "
-        "lengths, concurrency and number of requests are those of the dumps. In capitals: what no "
-        "dump tells. Options of the client that leave no trace in a dump are those of a plain run."
+        f"{what}. These commands repeat {repeated} of {beside.label}: client, lengths, concurrency "
+        "and number of requests are those of the dumps. In capitals: what no dump tells. Options "
+        "of the client that leave no trace in a dump are those of a plain run."
     )
     if left:
-        text += f" {words.count(left, 'further run')} of it can be repeated in the same way."
+        text += f" {words.count(left, 'further run')} can be repeated in the same way."
     return Section(_ID, (text,), code=_script(campaign, base, new, known[:_MOST]))
 
 

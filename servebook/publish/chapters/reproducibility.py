@@ -204,9 +204,26 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
                 "are listed "
                 "on its own page."
             ),
+            _cache_words(campaign, there, rows),
             *_provenance(campaign, there),
         ),
     )
+
+
+def _cache_words(campaign: Campaign, there: Campaign, rows: pd.DataFrame) -> str:
+    """Whether a cache could have served prompts on either side, and the runs left out for it."""
+    first, told = rows.iloc[0], []
+    sides = ((campaign, first["here"], "here"), (there, first["there"], "there"))
+    for side, name, where in sides:
+        setting = side.manifest.configuration(name)
+        stated = setting.prefix_caching if setting else None
+        state = "not stated" if stated is None else "on" if stated else "off"
+        reused = side.tables.runs["cache_reuse"].to_pylist().count(True)
+        told.append(
+            f"{state} {where}"
+            + (f" (left out: {words.count(reused, 'run')} with KV reuse)" if reused else "")
+        )
+    return f"Prefix cache by the manifests: {' and '.join(told)}."
 
 
 def _settings_words(campaign: Campaign, there: Campaign, rows: pd.DataFrame) -> str:

@@ -236,6 +236,11 @@ def _noise_words(around: pd.DataFrame) -> str:
     return f"Unchanged conditions differ in throughput by up to {words.listed(parts)}."
 
 
+def _changes(values: pd.Series[float]) -> str:
+    ends = dict.fromkeys(words.deviation(v) for v in (values.min(), values.max()))
+    return " to ".join(ends)
+
+
 def on_off_statement(campaign: Campaign) -> Statement:
     """The same as a sentence."""
     found = _both(campaign)
@@ -251,7 +256,7 @@ def on_off_statement(campaign: Campaign) -> Statement:
         id=f"{_ID}-verdict",
         sentence=(
             f"KV reuse on against off changes the {METRICS[top['metric']].label.lower()} by "
-            f"{words.deviation(rows['change'].min())} to {words.deviation(rows['change'].max())}; "
+            f"{_changes(rows['change'])}; "
             f"{'with one run a side that is not testable. ' if least < 2 else ''}"
             f"{_noise_words(noise(campaign))}"
         ),

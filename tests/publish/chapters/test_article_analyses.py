@@ -238,6 +238,10 @@ def test_the_sibling_stands_beside_with_what_may_differ() -> None:
     assert prefill.min() == pytest.approx(-2.06, abs=0.01)
     assert prefill.max() == pytest.approx(14.95, abs=0.01)
     assert "UNKNOWN: may differ in slots per replica" in found.subtitle
+    assert (
+        "Prefix cache by the manifests: off here (left out: 2 runs with KV reuse) and off there."
+        in found.notes
+    )
     there = reproducibility.side_by_side_statement(shipped("b300-two-nodes"))
     assert there.low == pytest.approx(-13.0, abs=0.05)
 
