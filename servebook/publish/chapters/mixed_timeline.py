@@ -70,7 +70,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"{row['row_label']}, {words.duration((first.end_ns - first.begin_ns) / 1e9)} of one "
-            "run. Every lane is a request in flight. Dark: gaps that are stalls, "
+            "run. Every lane is a request in flight. Bars across lanes: gaps that are stalls, "
             f"{words.percent(lost / decode if decode else float('nan'))} of the time that answers "
             f"decode in this window.{chosen}"
         ),
