@@ -191,8 +191,8 @@ def method(campaign: Campaign) -> Figure:
         dots += [
             {
                 "row": f"{n} {m}",
-                "label": f"{design}: Welch {words.percent(shares['Welch on logarithms'])}, "
-                f"bootstrap {words.percent(shares['percentile bootstrap'])}",
+                "label": f"{design}: Welch {words.percent(shares['Welch on logarithms'], 3)}, "
+                f"bootstrap {words.percent(shares['percentile bootstrap'], 3)}",
                 "share": share,
                 "colour": looks[kind],
                 "n": n,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure import honesty
@@ -12,6 +14,7 @@ from servebook.measure.bootstrap import LEAST_BLOCKS, Within, within_run
 from servebook.measure.metrics import METRICS
 from servebook.measure.ratio import CONFIDENCE
 from servebook.measure.runs import request_metrics
+from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.confidence_base import no_judgement, run_label
@@ -21,6 +24,8 @@ from servebook.publish.output import Figure
 from servebook.read.campaign import Campaign
 
 __all__ = ["load_honesty", "within"]
+
+Floats = npt.NDArray[np.float64]
 
 
 def within(campaign: Campaign) -> Figure:
@@ -32,6 +37,9 @@ def within(campaign: Campaign) -> Figure:
     table = common.metrics(campaign)
     requests = request_metrics(campaign.tables)
     grouped = requests.groupby("run_id", sort=False).indices
+    tokens = {one.run_id: one for one in run_tokens(campaign.tables) if one.timed}
+    phase = campaign.tables.requests["phase"].to_pandas()
+    profiled = np.asarray(phase == "profiling", dtype=bool)
     rows: list[dict[str, Any]] = []
     short: list[str] = []
     for run in table[table["level"] == "records"].to_dict("records"):
@@ -39,18 +47,13 @@ def within(campaign: Campaign) -> Figure:
             continue
         own = requests.iloc[grouped[run["run_id"]]]
         own = own[(own["status"] == "ok") & own["start_ns"].notna()]
-        for metric in ("ttft_ms", "tpot_ms"):
-            known = own[own[metric].notna()]
-            if known.empty:
-                continue
-            when = (known["start_ns"] - known["start_ns"].min()).to_numpy(dtype=np.float64) / 1e9
-            result = within_run(known[metric].to_numpy(), when, run["e2e_mean_ms"] / 1e3)
+        lasts = run["e2e_mean_ms"] / 1e3
+        for metric, of, values, when in _series(own, tokens.get(run["run_id"]), profiled):
+            result = within_run(values, when, lasts)
             if result.why:
                 short.append(str(run["run_id"]))
             else:
-                rows.append(
-                    {**_kept(run), "metric": metric.replace("_ms", "_mean_ms"), "found": result}
-                )
+                rows.append({**_kept(run), "metric": metric, "of": of, "found": result})
     n_short = len(set(short))
     if not rows:
         return Figure(
@@ -86,7 +89,7 @@ def within(campaign: Campaign) -> Figure:
             {
                 "row": key,
                 "label": f"{METRICS[row['metric']].label} · {run_label(campaign, row)}: "
-                f"{words.milliseconds(f.value)}, {f.n_blocks} blocks",
+                f"{_told(row['metric'], f.value)}, {f.n_blocks} blocks",
             }
         )
         dots.append(
@@ -94,7 +97,8 @@ def within(campaign: Campaign) -> Figure:
                 "row": key,
                 "value": 0.0,
                 "colour": look.colour if look else theme.CONTEXT,
-                "tip": f"{words.number(f.low)} to {words.number(f.high)} ms",
+                "tip": f"{words.number(f.low)} to {words.number(f.high)} "
+                f"{METRICS[row['metric']].unit}",
             }
         )
         bars.append({"row": key, "low": f.low / f.value - 1, "high": f.high / f.value - 1})
@@ -116,10 +120,12 @@ def within(campaign: Campaign) -> Figure:
             {
                 "run": frame["run_id"],
                 "metric": [METRICS[m].label for m in frame["metric"]],
-                "mean (ms)": [f.value for f in frame["found"]],
-                "within this run, from (ms)": [f.low for f in frame["found"]],
-                "within this run, to (ms)": [f.high for f in frame["found"]],
-                "requests": [f.n for f in frame["found"]],
+                "mean": [f.value for f in frame["found"]],
+                "unit": [METRICS[m].unit for m in frame["metric"]],
+                "within this run, from": [f.low for f in frame["found"]],
+                "within this run, to": [f.high for f in frame["found"]],
+                "values": [f.n for f in frame["found"]],
+                "values are": frame["of"],
                 "blocks": [f.n_blocks for f in frame["found"]],
                 "block (s)": [f.block_s for f in frame["found"]],
             }
@@ -133,8 +139,52 @@ def within(campaign: Campaign) -> Figure:
                 f"long; whole blocks are resampled 999 times (percentile interval). Below "
                 f"{LEAST_BLOCKS} blocks none is given: it would cover less than it says."
             ),
+            (
+                f"Output throughput here: the mean over {_SLICES} equal slices of the time from "
+                "the run's first token to its last, where each chunk is one token."
+            ),
         ),
     )
+
+
+_SLICES = 240
+
+
+def _series(
+    own: pd.DataFrame, tokens: RunTokens | None, profiled: npt.NDArray[np.bool_]
+) -> Iterator[tuple[str, str, Floats, Floats]]:
+    """What swings within one run: metric, what its values are of, the values, their times in s.
+
+    ``own`` holds the run's ok requests, ``profiled`` says of each row of the table ``requests``
+    whether it counts.
+    """
+    begin = own["start_ns"].min()
+    for metric in ("ttft_ms", "tpot_ms"):
+        known = own[own[metric].notna()]
+        if len(known):
+            when = (known["start_ns"] - begin).to_numpy(dtype=np.float64) / 1e9
+            name = metric.replace("_ms", "_mean_ms")
+            yield name, "requests", known[metric].to_numpy(dtype=np.float64), when
+    if tokens is None:
+        return
+    counted = tokens.ok & profiled[tokens.request_row]
+    good = counted[tokens.request]
+    if good.any():
+        when = tokens.gap_end[good] / 1e9
+        yield "itl_mean_ms", "gaps", tokens.gap[good] / 1e6, when - when.min()
+    # Chunks of several tokens say nothing of when each came.
+    if good.any() and tokens.exact[counted].all():
+        first = tokens.first[counted]
+        came = np.concatenate([first[~np.isnan(first)], tokens.gap_end[good]]) / 1e9
+        count, edges = np.histogram(came, bins=_SLICES)
+        width = edges[1] - edges[0]
+        rate = count / width
+        yield "output_throughput_tok_s", "slices of time", rate, edges[:-1] - edges[0]
+
+
+def _told(metric: str, value: float) -> str:
+    unit = METRICS[metric].unit
+    return words.milliseconds(value) if unit == "ms" else f"{words.number(value)} {unit}"
 
 
 def _kept(run: Any) -> dict[str, Any]:

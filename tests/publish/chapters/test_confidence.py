@@ -12,9 +12,12 @@ import pytest
 from small import MANIFEST, campaign, loopback
 from test_loopback import SPREAD, records
 
+from servebook.measure.runs import request_metrics
+from servebook.measure.tokens import run_tokens
 from servebook.publish.chapters import common, confidence
 from servebook.publish.chapters.confidence_base import null_words, ratio_rows
 from servebook.publish.chapters.confidence_floors import shortfalls
+from servebook.publish.chapters.confidence_runs import _series
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
@@ -256,3 +259,24 @@ def test_matched_batches_are_not_extrapolated() -> None:
     assert len(chunked) == 1
     assert chunked["measured at"].iloc[0] == "the second's point"
     assert 0.9 < chunked["ratio"].iloc[0] < 1.0
+
+
+def test_what_swings_within_a_run_is_the_runs_own_figures() -> None:
+    campaign = loopback()
+    run = common.metrics(campaign).set_index("run_id").loc["raw/aiperf/spread/decode_c8"]
+    requests = request_metrics(campaign.tables)
+    own = requests[(requests["run_id"] == run.name) & (requests["status"] == "ok")]
+    (tokens,) = [t for t in run_tokens(campaign.tables) if t.run_id == run.name]
+    profiled = np.array(campaign.tables.requests["phase"].to_pylist()) == "profiling"
+    found = {metric: (of, values) for metric, of, values, _ in _series(own, tokens, profiled)}
+    assert {m: of for m, (of, _) in found.items()} == {
+        "ttft_mean_ms": "requests",
+        "tpot_mean_ms": "requests",
+        "itl_mean_ms": "gaps",
+        "output_throughput_tok_s": "slices of time",
+    }
+    # The rate is over the time from the first token on, not from the first request on.
+    for metric, (_, values) in found.items():
+        near = 0.02 if metric.endswith("tok_s") else 1e-6
+        assert values.mean() == pytest.approx(run[metric], rel=near), metric
+    assert [m for m, *_ in _series(own, None, profiled)] == ["ttft_mean_ms", "tpot_mean_ms"]
