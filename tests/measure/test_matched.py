@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from servebook.measure.matched import at_batch, matched
 
@@ -64,3 +68,53 @@ def test_without_a_difference_in_gpus_there_is_one_basis(
 def test_nothing_is_extrapolated(batch: float) -> None:
     with pytest.raises(ValueError, match="was not measured"):
         at_batch([2, 8], [5, 10], batch)
+
+
+def repeated(batches: list[float], factor: float, runs: int, name: str) -> pd.DataFrame:
+    rows = side(batches, factor)
+    rows["runs"] = [tuple(f"{name}{b}-{k}" for k in range(runs)) for b in batches]
+    return rows
+
+
+def test_repeats_of_every_point_give_an_interval() -> None:
+    one, two = repeated([2, 8], 5, 3, "a"), repeated([4], 10, 3, "b")
+    # Logarithms scatter by 0.01 around each point's value: -0.01, 0, 0.01.
+    values = {
+        run: row["tpot_mean_ms"] * math.exp(0.01 * (k - 1))
+        for frame in (one, two)
+        for row in frame.to_dict("records")
+        for k, run in enumerate(row["runs"])
+    }
+    (found,) = matched(one, two, values=values).to_dict("records")
+    # 4 lies half way between 2 and 8: variances 1e-4 / 3 x (1/4 + 1/4 + 1), each with df 2.
+    total = 1e-4 / 3 * 1.5
+    df = 1.5**2 / ((2 * 0.25**2 + 1) / 2)
+    half = stats.t.ppf(0.975, df) * math.sqrt(total)
+    assert found["low"] == pytest.approx(0.5 * math.exp(-half))
+    assert found["high"] == pytest.approx(0.5 * math.exp(half))
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (1, 1)])
+def test_a_single_run_at_any_point_leaves_no_interval(first: int, second: int) -> None:
+    one, two = repeated([2, 8], 5, first, "a"), repeated([4], 10, second, "b")
+    values = {run: 1.0 + k for f in (one, two) for runs in f["runs"] for k, run in enumerate(runs)}
+    (found,) = matched(one, two, values=values).to_dict("records")
+    assert math.isnan(found["low"])
+    assert math.isnan(found["high"])
+    assert matched(one, two)["low"].isna().all()
+
+
+def test_its_intervals_cover_what_they_say() -> None:
+    rng = np.random.default_rng(5)
+    one, two = repeated([2, 8], 5, 3, "a"), repeated([3, 5], 10, 3, "b")
+    hits, n = 0, 400
+    for _ in range(n):
+        drawn, sides = {}, []
+        for frame in (one, two):
+            logs = np.log(frame["tpot_mean_ms"].to_numpy()) + rng.normal(0, 0.03, (3, len(frame)))
+            for k, runs in enumerate(frame["runs"]):
+                drawn |= dict(zip(runs, np.exp(logs[:, k]), strict=True))
+            sides.append(frame.assign(tpot_mean_ms=np.exp(logs.mean(axis=0))))
+        found = matched(*sides, values=drawn).iloc[0]
+        hits += found["low"] <= 0.5 <= found["high"]
+    assert 0.92 <= hits / n <= 0.985

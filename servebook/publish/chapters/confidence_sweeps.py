@@ -10,6 +10,7 @@ import pandas as pd
 
 from servebook.measure.knee import AGREE_WITHIN, METHODS, Knees, knees, over_repeats
 from servebook.measure.matched import matched as match
+from servebook.measure.ratio import CONFIDENCE
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.confidence_base import all_pairs, look, no_judgement
@@ -184,6 +185,7 @@ def matched(campaign: Campaign) -> Figure:
     rows = common.by_condition(campaign)
     rows = rows[rows["tpot_mean_ms"].notna() & rows["running_batch"].gt(0)]
     gpus = {c.name: c.gpus for c in campaign.manifest.configurations}
+    values = common.metrics(campaign).set_index("run_id")["tpot_mean_ms"].to_dict()
     found: list[dict[str, Any]] = []
     apart: list[str] = []
     for first, second in all_pairs(campaign):
@@ -199,7 +201,7 @@ def matched(campaign: Campaign) -> Figure:
                 lengths = [(f["isl"].iloc[0], f["osl"].iloc[0]) for f in (one, two)]
                 if lengths[0][0] != lengths[1][0]:
                     continue  # another prompt length is another workload
-                pairs = match(one, two, (gpus[first], gpus[second]))
+                pairs = match(one, two, (gpus[first], gpus[second]), values=values)
                 names = [common.label(campaign, n) for n in (second, first)]
                 where = f"{' ÷ '.join(names)}, {workload}"
                 if pairs.empty:
@@ -256,8 +258,8 @@ def matched(campaign: Campaign) -> Figure:
                 for r in frame.to_dict("records")
             ],
             "ratio": ratio,
-            "low": np.nan,
-            "high": np.nan,
+            "low": 1 / frame["high"],
+            "high": 1 / frame["low"],
             "noise_low": np.nan,
             "noise_high": np.nan,
             "text": [words.factor(v, 3) for v in ratio],
@@ -274,8 +276,16 @@ def matched(campaign: Campaign) -> Figure:
             "rate × mean TPOT."
         ),
         (
-            "No interval: interpolated values rest on single runs; the repeats elsewhere in this "
-            "chapter tell what runs scatter by."
+            "No interval where a point that the ratio rests on was run once; the repeats elsewhere "
+            "in this chapter tell what runs scatter by."
+            if frame["low"].isna().any()
+            else ""
+        ),
+        (
+            f"Intervals: {words.percent(CONFIDENCE)} over runs, where every point that the ratio "
+            "rests on was repeated; the running batch is taken as measured."
+            if frame["low"].notna().any()
+            else ""
         ),
     ]
     if not stated:
@@ -305,6 +315,8 @@ def matched(campaign: Campaign) -> Figure:
                 "TPOT of the second (ms)": frame["second"],
                 "TPOT of the first (ms)": frame["first"],
                 "ratio": ratio,
+                "ratio, from": 1 / frame["high"],
+                "ratio, to": 1 / frame["low"],
                 "measured at": [
                     {"first": "the first's point", "second": "the second's point"}.get(m, "both")
                     for m in frame["measured"]
@@ -315,5 +327,5 @@ def matched(campaign: Campaign) -> Figure:
         alt=f"{title}.",
         source=common.records_of(campaign, len(runs)),
         runs=runs,
-        notes=tuple(notes),
+        notes=tuple(note for note in notes if note),
     )
