@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from small import LOOPBACK, campaign, loopback
 
@@ -145,6 +148,50 @@ def test_shipped_campaigns_are_marked_and_drawn(campaign_name: str) -> None:
     figures = [o for o in outputs.values() if isinstance(o, Figure)]
     assert len({f.id for f in figures}) == len(figures)
     assert sum(f.chart is not None for f in figures) >= 5
+
+
+LACKING: dict[str, tuple[Callable[[str], bool], dict[str, str]]] = {
+    "prefill": (
+        lambda run: "prefill" in run,
+        {"cells-prefill": "no prefill run", "split": "share no prefill condition"},
+    ),
+    "the candidate": (
+        lambda run: "1n-nvfp4-tp8dp1" in run,
+        {"split": "share no prefill and no decode condition", "limit": "No series"},
+    ),
+    "one cell": (
+        lambda run: "2n-fp8-tp8dp2_prefill" in run,
+        {"same-traffic": "No prefill condition was watched by counters on two configurations"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LACKING)
+def test_a_campaign_that_lacks_cells_says_so_in_words(what: str) -> None:
+    gone, expected = LACKING[what]
+    whole = shipped("b300-one-vs-two-nodes")
+    kept = [r for r in whole.tables.runs["run_id"].to_pylist() if not gone(r)]
+    assert len(kept) < whole.tables.runs.num_rows
+    parts = {
+        name: getattr(whole.tables, name).filter(
+            pc.is_in(getattr(whole.tables, name)["run_id"], pa.array(kept))
+        )
+        for name in ("runs", "requests", "gaps")
+    }
+    here = replace(whole, tables=replace(whole.tables, **parts))
+    said = {}
+    for name, function in FUNCTIONS.items():
+        output = function(here)
+        payload(output)
+        if isinstance(output, Figure):
+            assert output.chart is not None or output.missing or output.table is not None, name
+            said[name] = output.missing
+    for name, words in expected.items():
+        assert words in said[name]
+    if what == "one cell":
+        chart = decomposition.grid_of(here, "prefill").chart
+        assert chart is not None
+        assert "TP8\\nnot run" in chart.to_json()
 
 
 def test_planted_factors_come_back_from_the_crossed_cells() -> None:
