@@ -32,6 +32,7 @@ from servebook.publish.chapters import (
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Output, Statement
 from servebook.read.campaign import Campaign, load
+from tests.explain import settings
 
 FUNCTIONS: Mapping[str, Callable[[Campaign], Output]] = {
     **{
@@ -69,19 +70,10 @@ FUNCTIONS: Mapping[str, Callable[[Campaign], Output]] = {
     "cost-verdict": token_cost.relative_cost_statement,
     "formula": token_cost.byte_formula,
 }
-CROSSED = """\
-servebook: 1
-name: crossed
-provenance: measured
-model: {parameters: 800e9}
-configurations:
-  1n-fp4: &one {label: one FP4, nodes: 1, gpus_per_node: 8, gpus: 8, hbm_gb: 90, tp: 8, dp: 1,
-    precision: FP4, bytes_per_parameter: 0.5, max_num_seqs: 2}
-  2n-fp4: &two {<<: *one, label: two FP4, nodes: 2, gpus: 16, dp: 2}
-  2n-fp8: {<<: *two, label: two FP8, precision: FP8, bytes_per_parameter: 1}
-baseline: 2n-fp8
-candidate: 1n-fp4
-"""
+#: 90 GB a GPU: FP8 on one node does not fit, so that no cell of the cross is open.
+CROSSED = settings.CROSSED.replace("hbm_gb: 100", "hbm_gb: 90").replace(
+    "max_num_seqs: 8", "max_num_seqs: 2"
+)
 #: Planted: crossing nodes costs a factor of 3 in prefill, precision one of 1.5.
 LENGTH_S = {"1n-fp4": 0.02, "2n-fp4": 0.06, "2n-fp8": 0.09}
 CAMPAIGNS: dict[str, dict[str, dict[str, Any]]] = {
