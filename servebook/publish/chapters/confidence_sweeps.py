@@ -185,7 +185,8 @@ def matched(campaign: Campaign) -> Figure:
     rows = common.by_condition(campaign)
     rows = rows[rows["tpot_mean_ms"].notna() & rows["running_batch"].gt(0)]
     gpus = {c.name: c.gpus for c in campaign.manifest.configurations}
-    values = common.metrics(campaign).set_index("run_id")["tpot_mean_ms"].to_dict()
+    by_run = common.metrics(campaign).set_index("run_id")["tpot_mean_ms"]
+    values = {str(run): float(value) for run, value in by_run.items()}
     found: list[dict[str, Any]] = []
     apart: list[str] = []
     for first, second in all_pairs(campaign):

@@ -219,8 +219,14 @@ def distribution(campaign: Campaign) -> Figure:
                 context=not front,
             )
         )
+        pooled = [run for run in row["runs"] if run in gaps]
         percentiles.append(
-            {"condition": row["row_label"], "gaps": len(pool)}
+            {
+                "condition": row["row_label"],
+                "runs pooled": len(pooled),
+                "requests": row["n_ok"],
+                "gaps": len(pool),
+            }
             | {
                 f"{name} (ms)": np.nan if below_floor(q, len(pool)) else percentile(pool, q)
                 for name, q in _TABLED
@@ -238,7 +244,8 @@ def distribution(campaign: Campaign) -> Figure:
                     "series": row["row_label"],
                     "x": value,
                     "share": 1 - q / 100,
-                    "text": f"{row['label']}\n{text} {words.milliseconds(value)}",
+                    "text": f"{row['label']}\n{text} {words.milliseconds(value)}"
+                    + (f"\n{len(pooled)} runs pooled" if len(pooled) > 1 else ""),
                     "colour": row["colour"],
                     "ink": row["ink"],
                     "shape": row["shape"],
