@@ -47,8 +47,14 @@ format: $(READY) ## bring the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# With a campaign its gates are checked; without one, this folder's code.
 .PHONY: check
-check: lint test ## lint and test
+ifeq ($(strip $(CAMPAIGN)),)
+check: lint test ## lint and test; with CAMPAIGN=path: hold that campaign to its gates
+else
+check: $(READY)
+	@$(BIN)/servebook check "$$CAMPAIGN" $(ARGS)
+endif
 
 .PHONY: venv
 venv: $(READY) ## build .venv and nothing else

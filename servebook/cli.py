@@ -50,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--json", action="store_true", help="print JSON")
     ledger.set_defaults(run=_ledger)
 
+    check = commands.add_parser("check", help="hold a campaign to the gates of its manifest")
+    check.add_argument("campaign", type=Path)
+    check.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    check.set_defaults(run=_check)
+
     reconstruct = commands.add_parser(
         "reconstruct", help="make the raw dumps of a reconstructed campaign from its plan"
     )
@@ -118,6 +124,14 @@ def _ledger(args: argparse.Namespace) -> int:
     return 0 if all(entry.verdict == "ok" for entry in entries) else 1
 
 
+def _check(args: argparse.Namespace) -> int:
+    from servebook.publish.check import run
+
+    text, passed = run(args.campaign, args.junit, as_json_text=args.json)
+    _say(text)
+    return 0 if passed else 1
+
+
 def _reconstruct(args: argparse.Namespace) -> int:
     from servebook.explain.reconstruct.generate import reconstruct
 
@@ -135,9 +149,7 @@ def _export(args: argparse.Namespace) -> int:
 def _build(args: argparse.Namespace) -> int:
     from servebook.publish.build import build
 
-    return build(
-        args.campaigns, output=args.output, verbose=args.verbose, language=args.language
-    )
+    return build(args.campaigns, output=args.output, verbose=args.verbose, language=args.language)
 
 
 def _say(text: str, error: bool = False) -> None:

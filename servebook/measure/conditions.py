@@ -24,6 +24,7 @@ __all__ = [
     "conditions",
     "factors",
     "left_out",
+    "lengths",
 ]
 
 _VALUE_NAMES = tuple(metric.name for metric in VALUES)
@@ -38,7 +39,7 @@ SERIES = ("configuration", "client", "workload", "isl", "osl")
 SAME_LENGTH = 1.1
 
 
-def _lengths(runs: pd.DataFrame, name: str) -> pd.Series[float]:
+def lengths(runs: pd.DataFrame, name: str) -> pd.Series[float]:
     """The length asked for; else the median of the means that lie close to one another.
 
     Close within one configuration, client and workload: sampled lengths differ from run to run.
@@ -86,7 +87,7 @@ def comparable(metrics: pd.DataFrame) -> pd.DataFrame:
     kept["workload"] = kept["workload"].fillna("other")
     kept["client"] = kept["client"].fillna("unknown client")
     for name in ("isl", "osl"):
-        kept[name] = _lengths(kept, name)
+        kept[name] = lengths(kept, name)
     kept["reuse"] = kept["cache_reuse"].eq(True).fillna(False) if "cache_reuse" in kept else False
     kept["series"] = [
         " | ".join([*(str(value) for value in key), *(["cache reuse"] if reuse else [])])

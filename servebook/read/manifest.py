@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from servebook.errors import ManifestError
+from servebook.read.manifest_gates import check_gates, check_slos
 from servebook.read.manifest_kinds import At
 from servebook.read.manifest_pattern import (
     COUNTER_FIELDS,
@@ -25,6 +26,7 @@ from servebook.read.manifest_schema import (
     Configuration,
     CounterEntry,
     Manifest,
+    ManifestGate,
     Model,
     Note,
     Port,
@@ -38,6 +40,7 @@ __all__ = [
     "Configuration",
     "CounterEntry",
     "Manifest",
+    "ManifestGate",
     "Model",
     "Note",
     "Port",
@@ -87,6 +90,9 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     _check_entries(manifest.runs, RUN_FIELDS, at.child("runs"))
     _check_entries(manifest.counters, COUNTER_FIELDS, at.child("counters"))
     _check_ports(manifest, at)
+    slos = top.get("slos")
+    check_slos(manifest.slos, at.child("slos"), slos.line if slos else None)
+    check_gates(manifest.gates, at.child("gates"))
     for index, note in enumerate(manifest.notes):
         if sum(target is not None for target in (note.figure, note.run, note.configuration)) != 1:
             raise (
@@ -127,6 +133,9 @@ def _check_configurations(manifest: Manifest, at: At, lines: Mapping[str, int]) 
     used = [(name, getattr(manifest, name), lines.get(name)) for name in ("baseline", "candidate")]
     used += [
         (f"runs[{i}].configuration", e.configuration, e.line) for i, e in enumerate(manifest.runs)
+    ]
+    used += [
+        (f"gates[{i}].configuration", g.configuration, g.line) for i, g in enumerate(manifest.gates)
     ]
     used += [
         (f"notes[{i}].configuration", n.configuration, n.line) for i, n in enumerate(manifest.notes)

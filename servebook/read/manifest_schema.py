@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servebook.read.manifest_gates import ManifestGate
 from servebook.read.manifest_kinds import (
     BOOLEAN,
     REFERENCE,
@@ -27,6 +28,7 @@ __all__ = [
     "Configuration",
     "CounterEntry",
     "Manifest",
+    "ManifestGate",
     "Model",
     "Note",
     "Port",
@@ -204,7 +206,10 @@ class Manifest:
     )
     ports: tuple[Port, ...] = key(listed(Port), "the links", default=())
     slos: Mapping[str, float] = key(
-        values(number(0, above=True)), "limits by metric name (ttft_p99_ms: 500)", default={}
+        values(number(0, above=True)), "limits of latencies (ttft_p99_ms: 500)", default={}
+    )
+    gates: tuple[ManifestGate, ...] = key(
+        listed(ManifestGate), "bounds that `servebook check` holds the campaign to", default=()
     )
     price: Price | None = key(_PRICE, "what a GPU hour costs")  # noqa: RUF009 (a field)
     notes: tuple[Note, ...] = key(_NOTES, "known issues", default=())
