@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -89,12 +90,11 @@ class Forked:
 
     def wait(self) -> int | None:
         """Wait for its end."""
-        if self.poll() is None:
-            self._lifeline.setblocking(True)
-            with contextlib.suppress(OSError):
-                self._lifeline.recv(1)
-            self._lifeline.setblocking(False)
-        return self.poll()
+        while self.poll() is None:
+            # Another thread may see the end first and close the socket under this one's hands.
+            with contextlib.suppress(OSError, ValueError):
+                select.select([self._lifeline], [], [], 0.1)
+        return self.returncode
 
     def send_signal(self, signum: int) -> None:
         """End it and all that it started; any signal but an interrupt kills."""

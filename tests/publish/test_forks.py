@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from nbformat import NotebookNode
 
 from servebook.errors import BuildError, ManifestError
 from servebook.publish.execute import Run, quiet
-from servebook.publish.forks import Zygote, available
+from servebook.publish.forks import Forked, Zygote, available
 from servebook.publish.scratch import alive, scratch
 from servebook.publish.together import run_all
 from servebook.publish.workers import Workers
@@ -163,6 +165,7 @@ def test_a_campaign_that_cannot_be_read_is_the_same_error(zygote: Zygote, tmp_pa
 
 DRIVER = """
 import sys, threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from servebook.publish.execute import Run, quiet
 from servebook.publish.workers import Workers
@@ -228,3 +231,17 @@ def test_scratch_sweeps_only_what_dead_builds_left(
         assert folder.parent == tmp_path
     assert {name: (tmp_path / name).exists() for name in names} == names
     assert not folder.exists()
+
+
+def test_threads_that_end_one_kernel_at_once_do_not_meet_a_closed_socket() -> None:
+    class Channel:
+        def ask(self, _: dict[str, int]) -> dict[str, int]:
+            return {}
+
+    for _ in range(200):
+        ours, theirs = socket.socketpair()
+        process = Forked(Channel(), 1, ours)  # type: ignore[arg-type]
+        with ThreadPoolExecutor(4) as pool:
+            waits = [pool.submit(process.wait) for _ in range(4)]
+            theirs.close()
+            assert [one.result(timeout=30) for one in waits] == [1] * 4
