@@ -9,7 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
-from servebook.publish.charts.row_words import words_above
+from servebook.publish.charts.row_words import words_above, words_beside
 
 __all__ = ["ROW_PX", "paired"]
 
@@ -70,15 +70,7 @@ def paired(
     left = pairs["value"] < start
     for part, side in ((pairs[left], "right"), (pairs[~left], "left")):
         if len(part):
-            layers += [
-                alt.Chart(part)
-                .mark_text(
-                    align=side, dx=10 if side == "left" else -10, baseline="middle",
-                    fontWeight="bold", **halo,
-                )
-                .encode(x=x, y=y, text="text:N", color=ink)
-                for halo in ({"stroke": "#ffffff", "strokeWidth": 4, "aria": False}, {})
-            ]  # fmt: skip
+            layers += words_beside(alt.Chart(part), x, y, align=side)
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)
 
 

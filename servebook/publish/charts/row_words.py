@@ -27,8 +27,12 @@ def words_above(base: Any, y: alt.Y, *, dy: float = -10) -> list[Any]:
     return _twice(base, encoding, alt.value(theme.INK), **look)
 
 
-def words_beside(base: Any, x: alt.X, y: alt.Y) -> list[Any]:
-    """Layers of the chart ``base``: ``text`` to the right of where ``x`` says, in ``ink``."""
+def words_beside(base: Any, x: alt.X, y: alt.Y, *, align: str = "left") -> list[Any]:
+    """Layers of the chart ``base``: ``text`` beside where ``x`` says, in ``ink``.
+
+    ``align`` is the end of the words that is at ``x``: "left" puts them to its right.
+    """
     encoding = {"x": x, "y": y, "text": alt.Text("text:N")}
-    look = {"align": "left", "dx": 9, "baseline": "middle", "fontWeight": "bold"}
+    shift = 9 if align == "left" else -9
+    look = {"align": align, "dx": shift, "baseline": "middle", "fontWeight": "bold"}
     return _twice(base, encoding, alt.Color("ink:N", scale=None), **look)
