@@ -2,10 +2,12 @@
 
 - Written by InferenceX's ``process_result.py``: one ``agg_<run>.json`` per run, or a list of them
   collected by its CI. Each is derived from a result of ``benchmark_serving.py``, which says more.
-- Specified by its source alone; keys come and go, so each is optional here.
-- It cannot tell: single requests, how many there were, when the run was, its duration or totals.
-  Lengths are those asked for. Parallelism and hardware are what the CI job was told, not what the
-  server said. Latencies are seconds here, where the result has milliseconds.
+- Specified by its source alone; keys come and go, so each is optional here. Aggregates of agentic
+  scenarios are made from AIPerf's records and hold counts, duration and totals.
+- It cannot tell: single requests and when the run was; of fixed lengths also how many requests
+  there were, its duration and totals. There lengths are those asked for. Parallelism and hardware
+  are what the CI job was told, not what the server said. Latencies are seconds here, where the
+  result has milliseconds.
 """
 
 from __future__ import annotations
@@ -43,10 +45,21 @@ _WHERE = (
     "spec_decoding",
 )
 _LONGEST = 40
+_SCALARS = {
+    "duration_seconds": "duration_s",
+    "input_tput_tps": "input_throughput_tok_s",
+    "output_tput_tps": "output_throughput_tok_s",
+    "total_tput_tps": "total_throughput_tok_s",
+}
 _ALONE = (
     "only an aggregate is there: nothing can be recomputed, and it holds no totals; the result "
     "that it was made from (without agg_ in its name) says more"
 )
+_AGENTIC = (
+    "only an aggregate is there: nothing can be recomputed; the folder aiperf_artifacts that it "
+    "was made from says more"
+)
+_COPY = "its ITL repeats its TPOT, one value per request: no gaps were measured for it"
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -84,9 +97,11 @@ FORMAT = Format(_NAME, "runs", find, read)
 
 def _row(aggregate: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     isl, osl = whole(aggregate.get("isl")), whole(aggregate.get("osl"))
-    own = _native(aggregate)
+    own, copied = _native(aggregate)
+    total, n_ok = whole(aggregate.get("num_requests_total")), own.get("n_ok")
     told = [f"{key} {shown}" for key in _WHERE if (shown := _shown(aggregate.get(key)))]
-    load = workload(isl, osl)
+    sampled = (number(aggregate.get(f"mean_{k}")) for k in ("input_tokens", "output_tokens_actual"))
+    load = workload(isl, osl) or workload(*(None if v is None else round(v) for v in sampled))
     return {
         "run_id": run_id,
         "format": _NAME,
@@ -100,9 +115,13 @@ def _row(aggregate: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         "complete": True,
         "level": "summary",
         "clock": "none",
+        "n_requests": total,
+        "n_ok": n_ok,
+        "n_failed": own.get("n_failed"),
         "native": json.dumps(own) if own else None,
         "notes": [
-            _ALONE,
+            _ALONE if total is None else _AGENTIC,
+            *([_COPY] if copied else []),
             *([f"the job was told: {', '.join(told)}"] if told else []),
         ],
     }
@@ -115,8 +134,11 @@ def _shown(value: Any) -> str | None:
     return shown if shown and len(shown) <= _LONGEST else None
 
 
-def _native(aggregate: Mapping[str, Any]) -> dict[str, Any]:
-    """Latencies under our names, in ms; rates per GPU are no rates of the run and stay out."""
+def _native(aggregate: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """What it says under our names, latencies in ms, and whether its ITL was only its TPOT.
+
+    Rates per GPU are no rates of the run and stay out, as does mean_qps, a mean over whole seconds.
+    """
     out: dict[str, Any] = {}
     for theirs, ours in _LATENCIES.items():
         if not number(aggregate.get(f"mean_{theirs}")):
@@ -125,6 +147,18 @@ def _native(aggregate: Mapping[str, Any]) -> dict[str, Any]:
             seconds = number(aggregate.get(f"{key}_{theirs}"))
             if seconds is not None:
                 out[f"{ours}_{statistic}_ms"] = seconds * 1e3
+    gaps = {key: value for key, value in out.items() if key.startswith("itl_")}
+    copied = bool(gaps) and all(out.get(f"tpot{k[3:]}") == v for k, v in gaps.items())
+    if copied:
+        out = {key: value for key, value in out.items() if key not in gaps}
+    for theirs, ours in _SCALARS.items():
+        value = number(aggregate.get(theirs))
+        if value is not None and value > 0:
+            out[ours] = value
+    total = whole(aggregate.get("num_requests_total"))
+    n_ok = whole(aggregate.get("num_requests_successful"))
+    if n_ok is not None and total is not None and n_ok <= total:
+        out |= {"n_ok": n_ok, "n_failed": total - n_ok}
     if out:
         out["_definition"] = {"tpot": "mean_of_requests"}
-    return dict(sorted(out.items()))
+    return dict(sorted(out.items())), copied

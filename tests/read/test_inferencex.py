@@ -68,6 +68,59 @@ def test_an_aggregate_is_a_summary_row(tmp_path: Path) -> None:
     assert "registry.example" not in json.dumps(run)
 
 
+def agentic(**changes: Any) -> dict[str, Any]:
+    """The keys of an agentic scenario: made from AIPerf's records, with counts and totals."""
+    kept = {k: v for k, v in aggregate().items() if k not in ("isl", "osl") and "median" not in k}
+    return {
+        **kept,
+        "scenario_type": "agentic-coding",
+        "num_requests_total": 90,
+        "num_requests_successful": 87,
+        "mean_qps": 0.05,
+        "mean_itl": 0.176,
+        "p90_itl": 0.295,
+        "mean_tpot": 0.176,
+        "p90_tpot": 0.295,
+        "mean_input_tokens": 89017.5,
+        "mean_output_tokens_actual": 820.4,
+        "input_tput_tps": 4258.5,
+        "output_tput_tps": 39.25,
+        "total_tput_tps": 4297.75,
+        "duration_seconds": 1818.5,
+        **changes,
+    }
+
+
+def test_an_agentic_aggregate_tells_counts_duration_and_rates(tmp_path: Path) -> None:
+    [run] = read(tmp_path, [agentic()]).runs.to_pylist()
+    assert (run["n_requests"], run["n_ok"], run["n_failed"]) == (90, 87, 3)
+    assert (run["isl_requested"], run["workload"]) == (None, "mixed")
+    native = json.loads(run["native"])
+    told = {key: value for key, value in native.items() if "throughput" in key or "dur" in key}
+    assert told == {
+        "duration_s": 1818.5,
+        "input_throughput_tok_s": 4258.5,
+        "output_throughput_tok_s": 39.25,
+        "total_throughput_tok_s": 4297.75,
+    }
+    # Its "ITL" is its TPOT to the last digit: no gap was measured for it.
+    assert [key for key in native if key.startswith("itl")] == []
+    assert native["tpot_p90_ms"] == pytest.approx(295.0)
+    assert "aiperf_artifacts" in run["notes"][0]
+    assert "repeats its TPOT" in run["notes"][1]
+
+
+def test_an_itl_of_its_own_is_kept(tmp_path: Path) -> None:
+    [run] = read(tmp_path, agentic(p90_itl=0.3)).runs.to_pylist()
+    assert json.loads(run["native"])["itl_mean_ms"] == pytest.approx(176.0)
+
+
+@pytest.mark.parametrize("odd", [None, "x", float("nan"), -3, True, 91])
+def test_odd_counts_are_unknown(tmp_path: Path, odd: Any) -> None:
+    [run] = read(tmp_path, agentic(num_requests_successful=odd)).runs.to_pylist()
+    assert (run["n_requests"], run["n_ok"], run["n_failed"]) == (90, None, None)
+
+
 def test_a_list_of_aggregates(tmp_path: Path) -> None:
     tables = read(tmp_path, [aggregate(), aggregate(conc=4), 5])
     assert tables.runs["concurrency"].to_pylist() == [64, 4]
