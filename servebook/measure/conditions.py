@@ -8,7 +8,7 @@ are medians over the repeats; with one run there is no range.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "factors",
     "left_out",
     "lengths",
+    "without_concurrency",
 ]
 
 _VALUE_NAMES = tuple(metric.name for metric in VALUES)
@@ -55,6 +56,13 @@ def lengths(runs: pd.DataFrame, name: str) -> pd.Series[float]:
     return length
 
 
+def without_concurrency(run: Mapping[Any, Any]) -> str:
+    """Why a run has no concurrency: it was sent at a rate, or nobody says how it was loaded."""
+    rate = run.get("request_rate")
+    known = rate is not None and not pd.isna(rate)
+    return "open loop: no set concurrency" if known else "neither a concurrency nor a rate is known"
+
+
 def left_out(metrics: pd.DataFrame) -> pd.DataFrame:
     """The runs that no comparison uses, with the first reason that holds: run_id, reason."""
     rows = []
@@ -70,7 +78,7 @@ def left_out(metrics: pd.DataFrame) -> pd.DataFrame:
         elif bad > FAILED_LIMIT:
             reason = f"{run['n_failed']:.0f} of {run['n_requests']:.0f} requests failed"
         elif pd.isna(run["concurrency"]):
-            reason = "open loop: no set concurrency"
+            reason = without_concurrency(run)
         if reason:
             rows.append({"run_id": run["run_id"], "reason": reason})
     return pd.DataFrame(rows, columns=["run_id", "reason"])

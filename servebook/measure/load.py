@@ -20,11 +20,11 @@ _RUN = ("run_id", "configuration", "workload", "concurrency")
 def littles_law(tables: Tables, run_metrics: pd.DataFrame) -> pd.DataFrame:
     """Concurrency set against requests in flight; one row per run with a duration.
 
-    Columns: run_id, configuration, workload, concurrency (null: open loop), throughput_x_latency
-    (request throughput x mean latency of ok requests), mean_in_flight (all requests), ratio
-    (mean_in_flight / concurrency), full_share (share of the duration with all of the concurrency
-    in flight; NaN without a common clock), peak_in_flight. In a closed loop the ratio is 1 but for
-    the ramp at either end and the client's pauses between requests.
+    Columns: run_id, configuration, workload, concurrency (null: none set, or unknown),
+    throughput_x_latency (request throughput x mean latency of ok requests), mean_in_flight (all
+    requests), ratio (mean_in_flight / concurrency), full_share (share of the duration with all of
+    the concurrency in flight; NaN without a common clock), peak_in_flight. In a closed loop the
+    ratio is 1 but for the ramp at either end and the client's pauses between requests.
     """
     requests = request_metrics(tables)
     grouped = requests.groupby("run_id", sort=False).indices

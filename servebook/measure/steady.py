@@ -3,8 +3,8 @@
 Rule: in a closed loop the window begins when the set concurrency is in flight for the first time
 and ends when it is in flight for the last time. Between the two the client sends a new request
 whenever one ends; before it fills, after it drains. Where the set concurrency was never in flight
-the most that was counts, and ``reached`` is false. A run without a set concurrency (open loop) or
-without a common clock has no window.
+the most that was counts, and ``reached`` is false. A run without a set concurrency (open loop,
+or unknown) or without a common clock has no window.
 
 Figures of the window: tokens whose arrival lies in it over its length (a request's prompt counts
 when its first token comes), TTFT and TPOT of the requests whose first token lies in it, gaps that
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from servebook.measure.conditions import without_concurrency
 from servebook.measure.percentiles import below_floor, percentile
 from servebook.measure.runs import gap_metrics, request_metrics
 from servebook.measure.trust import LEAST_WAVES
@@ -114,7 +115,7 @@ def windows(tables: Tables, run_metrics: pd.DataFrame) -> tuple[dict[str, Window
         if run["clock"] not in ("epoch", "relative") or known.empty:
             why[name] = "its requests have no common clock"
         elif pd.isna(run["concurrency"]):
-            why[name] = "open loop: no set concurrency"
+            why[name] = without_concurrency(run)
         else:
             one = window(
                 known["start_ns"].to_numpy(dtype=np.int64),

@@ -82,7 +82,12 @@ def test_sampled_lengths_close_together_are_one_length() -> None:
         ({"level": "summary"}, "a summary without records: nothing to recompute"),
         ({"n_ok": 0.0, "n_failed": 100.0}, "no request succeeded"),
         ({"n_ok": 98.0, "n_failed": 2.0}, "2 of 100 requests failed"),
-        ({"concurrency": None}, "open loop: no set concurrency"),
+        ({"concurrency": None, "request_rate": 2.0}, "open loop: no set concurrency"),
+        ({"concurrency": None}, "neither a concurrency nor a rate is known"),
+        (
+            {"concurrency": None, "request_rate": math.nan},
+            "neither a concurrency nor a rate is known",
+        ),
     ],
 )
 def test_what_is_left_out_has_a_reason(settings: dict[str, Any], reason: str) -> None:

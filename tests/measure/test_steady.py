@@ -89,7 +89,8 @@ def test_a_tail_below_its_floor_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("identity", "words"),
     [
-        ({"concurrency": None}, "open loop"),
+        ({"concurrency": None, "request_rate": 2.0}, "open loop"),
+        ({"concurrency": None}, "neither a concurrency nor a rate is known"),
         ({"concurrency": 2, "clock": "none"}, "no common clock"),
     ],
 )

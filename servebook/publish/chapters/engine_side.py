@@ -149,7 +149,7 @@ def _conditions(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
         rows = rows.sort_values(["order", "workload", "concurrency"], kind="stable")
     looks = theme.looks(campaign.manifest.configurations)
     names = common.labels(campaign, rows["configuration"])
-    loads = ["open loop" if np.isnan(c) else f"{int(c)} set" for c in rows["concurrency"]]
+    loads = ["no set concurrency" if np.isnan(c) else f"{int(c)} set" for c in rows["concurrency"]]
     return rows.assign(
         row=[f"{n} · {w} · {c}" for n, w, c in zip(names, rows["workload"], loads, strict=True)],
         set=rows["concurrency"],

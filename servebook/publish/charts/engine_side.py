@@ -20,7 +20,7 @@ def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
 
     Args:
         rows: row (key, in the order to draw), running, waiting (requests), set (concurrency; NaN
-            for an open loop), colour, text (beside the bar).
+            where there is none), colour, text (beside the bar).
         limits: row, slots: where the manifest states how many may run.
 
     """
