@@ -88,9 +88,9 @@ def longer_than(
         )
         base = alt.Chart(placed)
         layers += [
-            base.mark_rule(strokeWidth=0.8, color=theme.CONTEXT).encode(
-                x=x, y=y, x2="edge:Q", y2="label_y:Q"
-            ),
+            base.mark_rule(
+                strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8
+            ).encode(x=x, y=y, x2="edge:Q", y2="label_y:Q"),
             base.mark_point(size=85, stroke="white", strokeWidth=1).encode(
                 x=x,
                 y=y,
