@@ -120,7 +120,7 @@ def _not_run(made: Grid, column: Sequence[str]) -> list[str]:
 def _why_empty(campaign: Campaign, names: Sequence[str], levels: Sequence[str]) -> list[str]:
     found = memory(campaign, dict(zip(names, levels, strict=True)))
     fits = found.fits if found is not None else None
-    return ["does not fit"] if fits is False else ["fits,", "not run"] if fits else ["not run"]
+    return ["does", "not fit"] if fits is False else ["fits,", "not run"] if fits else ["not run"]
 
 
 def _chart(

@@ -18,7 +18,7 @@ from servebook.publish.charts.layout import (
 
 __all__ = ["grid"]
 
-_MARGIN = 0.74  # of a column: room for words beside the outer points
+_MARGIN = 1.05  # of a column: room for words beside the outer points
 _EMPTY = "#f1f1f1"
 
 
