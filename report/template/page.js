@@ -2,6 +2,7 @@
 // Charts turn interactive when they come into view. Without this script the page is complete:
 // drawings, tables and text are all there.
 (function () {
+  const WIDE = 760;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const refuse = () => Promise.reject(new Error("this page loads nothing"));
   const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
@@ -98,7 +99,8 @@
       await vega();
       const natural = Number(plot.dataset.natural);
       let result;
-      if (natural <= room + 1) {
+      // A chart that is a little too wide for a wide card shrinks as a whole.
+      if (natural <= room + 1 || room >= WIDE) {
         result = await window.vegaEmbed(box, spec, options());
       } else {
         const extra = (natural - span(spec)) / across(spec);
