@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument(
         "--language", default="en", help="of the page's fixed text: a file in report/text/"
     )
+    build.add_argument("-f", "--force", action="store_true", help="build even if nothing changed")
     build.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
     build.set_defaults(run=_build)
     return parser
@@ -147,9 +148,22 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
+    from servebook.publish.fresh import up_to_date
+    from servebook.publish.places import campaign_folders, home
+
+    base = home()
+    left = roots = campaign_folders(args.campaigns, base)
+    if not args.force:
+        left = [r for r in roots if not up_to_date(r, base, args.output, args.language)]
+    for root in roots:
+        if root not in left:
+            print(args.output / f"{root.name}.html")
+            _say(f"servebook: {root.name} is up to date (--force builds it anyway)", error=True)
+    if not left:
+        return 0
     from servebook.publish.build import build
 
-    return build(args.campaigns, output=args.output, verbose=args.verbose, language=args.language)
+    return build(left, args.output, args.verbose, language=args.language, force=args.force)
 
 
 def _say(text: str, error: bool = False) -> None:

@@ -9,7 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["About", "about", "spelled"]
+from servebook.publish.places import spelled
+
+__all__ = ["About", "about", "restored"]
 
 PACKAGES = ("servebook", "altair", "vl-convert-python", "nbconvert", "numpy", "pandas", "pyarrow")
 
@@ -33,12 +35,10 @@ class About:
         return self.provenance == "reconstructed"
 
 
-def spelled(path: Path, base: Path) -> str:
-    """The path as a page may show it: relative to ``base`` when it lies in it, else its name."""
-    try:
-        return path.resolve().relative_to(base.resolve()).as_posix()
-    except ValueError:
-        return path.resolve().name
+def restored(fields: dict[str, Any]) -> About:
+    """What ``dataclasses.asdict`` and JSON made of an ``About``, as one again."""
+    lists = {name: tuple(fields[name]) for name in ("inputs", "findings")}
+    return About(**{**fields, **lists})
 
 
 def _versions() -> dict[str, str]:

@@ -9,48 +9,38 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 from tqdm import tqdm
 
 from servebook.errors import BuildError, ServebookError
-from servebook.publish.about import About, about, spelled
+from servebook.publish.about import About, about, restored
 from servebook.publish.checks import problems
 from servebook.publish.collect import Chapter, Content, chapter, collect
-from servebook.publish.draw import Studio
+from servebook.publish.drawings import Drawings
 from servebook.publish.execute import quiet
 from servebook.publish.files import write_chart, write_claims, write_tables
 from servebook.publish.forks import Zygote
+from servebook.publish.fresh import Ingredients, ingredients, record
+from servebook.publish.kept import Kept, drawing_version
 from servebook.publish.page import render
+from servebook.publish.places import campaign_folders, home, spelled
 from servebook.publish.release import publish, staging, writable
 from servebook.publish.text import DEFAULT
 from servebook.publish.text import load as load_texts
 from servebook.publish.together import run_all
 from servebook.publish.workers import Workers
 
-__all__ = ["build", "home"]
+__all__ = ["build"]
 
 Load = Callable[[Path], Any]
 BAR = "{desc:<32} {bar:24} {n_fmt}/{total_fmt} [{elapsed}]"
-
-
-def home() -> Path:
-    """The project's folder: where ``notebooks/`` and ``report/template/`` are.
-
-    Raises:
-        BuildError: neither the current folder nor the one of the package is one.
-
-    """
-    for folder in (Path.cwd(), Path(__file__).resolve().parents[2]):
-        if (folder / "notebooks").is_dir() and (folder / "report" / "template").is_dir():
-            return folder
-    raise BuildError("no notebooks/ and report/template/ here; run it in the project's folder")
 
 
 class Reporter:
@@ -78,24 +68,6 @@ class Reporter:
             tqdm.write(text, file=sys.stderr)
 
 
-def _campaigns(given: Sequence[Path], root: Path) -> list[Path]:
-    found = list(given) or sorted(path.parent for path in (root / "data").glob("*/campaign.yaml"))
-    if not found:
-        raise BuildError(
-            f"no campaign below {root / 'data'}; name a folder that holds a campaign.yaml, or "
-            "write one with: servebook init FOLDER"
-        )
-    for path in found:
-        if not (path / "campaign.yaml").is_file():
-            raise BuildError(
-                f"{path} holds no campaign.yaml; write a first one with: servebook init {path}"
-            )
-    names = [path.resolve().name for path in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BuildError(f"two campaigns would write the same page: {', '.join(twice)}")
-    return [path.resolve() for path in found]
-
-
 @dataclass(frozen=True)
 class _Site:
     """What the campaigns of one build share."""
@@ -104,61 +76,89 @@ class _Site:
     workers: Workers
     report: Reporter
     language: str = DEFAULT
+    force: bool = False
 
 
-class _Drawings:
-    """The drawings asked for so far, by figure."""
+@dataclass(frozen=True)
+class _Page:
+    """One page in the making, and what the cache keeps of it; ``made_of`` is None in tests."""
 
-    def __init__(self, studio: Studio) -> None:
-        self.studio = studio
-        self.pages: dict[str, Future[str]] = {}
-        self.files: dict[str, Future[tuple[str, bytes]]] = {}
+    root: Path
+    notebooks: tuple[Path, ...]
+    made_of: Ingredients | None
+    executed: Kept
+    abouts: Kept
 
-    def order(self, one: Chapter) -> None:
-        for figure in one.figures:
-            if figure.spec is not None:
-                title, subtitle = figure.fields["title"], figure.fields["subtitle"]
-                self.pages[figure.id] = self.studio.drawing(figure.spec, f"{figure.id}-")
-                self.files[figure.id] = self.studio.files(figure.spec, title, subtitle)
+    @classmethod
+    def of(cls, root: Path, notebooks: Path, base: Path, keep: bool, force: bool) -> _Page:
+        """Raises BuildError where there are no notebooks."""
+        paths = tuple(sorted(notebooks.glob("*.ipynb")))
+        if not paths:
+            raise BuildError(f"no notebooks in {notebooks}")
+        made_of = ingredients(root, base, notebooks) if keep else None
+        program = made_of.program if made_of else None
+        kept = (Kept(kind, program, renew=force) for kind in ("notebooks", "abouts"))
+        return cls(root, paths, made_of, *kept)
 
-    def fill(self, content: Content) -> None:
-        for figure in content.figures:
-            if figure.spec is not None:
-                try:
-                    figure.svg = self.pages[figure.id].result()
-                    self.files[figure.id].result()
-                except ValueError as error:
-                    raise BuildError(
-                        f"chapter {figure.chapter}: figure {figure.id!r} cannot be drawn: "
-                        f"{str(error).splitlines()[0]}"
-                    ) from None
+    def key(self, path: Path) -> str:
+        return self.made_of.chapter(path.name, self.root) if self.made_of else ""
+
+    def put(self, path: Path, nb: NotebookNode) -> None:
+        self.executed.put_json(self.key(path), nb)
+
+    def ready(self) -> dict[Path, NotebookNode]:
+        """The notebooks that need not run: an earlier build ran the same ones on the same."""
+        found = {path: self.executed.get_json(self.key(path)) for path in self.notebooks}
+        return {path: from_dict(nb) for path, nb in found.items() if nb is not None}
+
+    def about(self) -> About | None:
+        """What the page says of the campaign, where an earlier build has read the same one."""
+        fields = self.abouts.get_json(self._campaign())
+        return None if fields is None else restored(fields)
+
+    def put_about(self, facts: About) -> None:
+        self.abouts.put_json(self._campaign(), asdict(facts))
+
+    def _campaign(self) -> str:
+        return self.made_of.campaign if self.made_of else ""
 
 
 def _chapters(
-    root: Path, notebooks: Path, site: _Site, zygote: Zygote | None, drawings: _Drawings
+    page: _Page,
+    ready: Mapping[Path, NotebookNode],
+    site: _Site,
+    zygote: Zygote | None,
+    drawings: Drawings,
 ) -> list[Chapter]:
-    paths = sorted(notebooks.glob("*.ipynb"))
-    if not paths:
-        raise BuildError(f"no notebooks in {notebooks}")
+    root = page.root
     shown = spelled(root, site.base)
     shown = f"../{shown}" if "/" in shown else shown
     start = time.perf_counter()
 
-    def finish(nb: NotebookNode, path: Path) -> Chapter:
+    def drawn(nb: NotebookNode, path: Path) -> Chapter:
         one = chapter(nb, path, shown)
         drawings.order(one)
-        site.report.say(f"{root.name}: {path.stem} after {time.perf_counter() - start:.1f} s")
         return one
 
-    with tempfile.TemporaryDirectory(dir=site.workers.folder, prefix="") as folder:
-        return run_all(
-            paths,
-            {"campaign": str(root)},
-            Path(folder),
-            zygote=zygote,
-            finish=finish,
-            bar=lambda path: site.report.bar(f"{root.name}: {path.stem}"),
-        )
+    def finish(nb: NotebookNode, path: Path) -> Chapter:
+        page.put(path, nb)
+        site.report.say(f"{root.name}: {path.stem} after {time.perf_counter() - start:.1f} s")
+        return drawn(nb, path)
+
+    found = {path: drawn(nb, path) for path, nb in ready.items()}
+    left = [path for path in page.notebooks if path not in ready]
+    if left:
+        with tempfile.TemporaryDirectory(dir=site.workers.folder, prefix="") as folder:
+            ran = run_all(
+                left,
+                {"campaign": str(root)},
+                Path(folder),
+                zygote=zygote,
+                finish=finish,
+                bar=lambda path: site.report.bar(f"{root.name}: {path.stem}"),
+            )
+        found |= zip(left, ran, strict=True)
+    return [found[path] for path in page.notebooks]
 
 
 def _secrets(root: Path, notebooks: Path) -> list[str]:
@@ -166,21 +166,28 @@ def _secrets(root: Path, notebooks: Path) -> list[str]:
     return sorted(place for place in places if len(place) > 1)
 
 
-def _write(content: Content, page: str, facts: About, drawings: _Drawings, output: Path) -> Path:
+def _write(content: Content, page: str, facts: About, drawings: Drawings, output: Path) -> Path:
     with staging(output, facts.name) as folder:
         beside = folder / facts.name
         for figure in content.figures:
             write_tables(figure, beside / "tables")
             if figure.spec is not None:
-                write_chart(figure, *drawings.files[figure.id].result(), beside / "charts")
+                write_chart(figure, *drawings.files(figure.id), beside / "charts")
         write_claims(content, facts, beside)
         (folder / f"{facts.name}.html").write_text(page, encoding="utf-8")
         return publish(folder, output, facts.name)
 
 
 @contextmanager
-def _opened(root: Path, site: _Site, load: Load | None) -> Iterator[tuple[About, Zygote | None]]:
+def _opened(
+    page: _Page, n_left: int, site: _Site, load: Load | None
+) -> Iterator[tuple[About, Zygote | None]]:
     """What the page says of the campaign, and what its kernels are forked from."""
+    root = page.root
+    if n_left == 0 and (facts := page.about()) is not None:
+        yield facts, None
+        return
+    site.workers.start()
     zygote = site.workers.zygote
     if zygote is not None and not zygote.ready():
         site.report.say("kernels are started one by one: the process to fork them from ended")
@@ -189,7 +196,7 @@ def _opened(root: Path, site: _Site, load: Load | None) -> Iterator[tuple[About,
         yield about(root, site.base, load), zygote
         return
     try:
-        own, facts = zygote.campaign(root, site.base)
+        own, facts = zygote.campaign(root, site.base, measured=n_left > 1)
     except OSError:
         raise BuildError(
             f"{root.name}: the process that reads the campaign ended (killed, or out of memory)"
@@ -198,29 +205,38 @@ def _opened(root: Path, site: _Site, load: Load | None) -> Iterator[tuple[About,
         yield facts, own
 
 
-def _build_one(root: Path, output: Path, notebooks: Path, site: _Site, load: Load | None) -> Path:
-    report = site.report
+def _build_one(page: _Page, output: Path, notebooks: Path, site: _Site, load: Load | None) -> Path:
+    report, root = site.report, page.root
+    drawings = Drawings(
+        site.workers,
+        Kept("drawings", drawing_version() if page.made_of else None, renew=site.force),
+    )
+    ready = page.ready()
     with contextlib.ExitStack() as stack:
         with report.step(f"{root.name}: reading"):
-            facts, zygote = stack.enter_context(_opened(root, site, load))
-        drawings = _Drawings(site.workers.studio)
-        content = collect(_chapters(root, notebooks, site, zygote, drawings))
+            n_left = len(page.notebooks) - len(ready)
+            facts, zygote = stack.enter_context(_opened(page, n_left, site, load))
+        content = collect(_chapters(page, ready, site, zygote, drawings))
     with report.step(f"{root.name}: drawing"):
         try:
             drawings.fill(content)
-            script = site.workers.bundle.result()
+            script = drawings.bundle()
         except BrokenExecutor:
             raise BuildError(
                 f"{root.name}: the process that draws the charts ended (killed, or out of memory)"
             ) from None
     with report.step(f"{root.name}: page"):
         template = site.base / "report" / "template"
-        page = render(content, facts, script, template, site.language)
-        if found := problems(page, _secrets(root, notebooks)):
+        text = render(content, facts, script, template, site.language)
+        if found := problems(text, _secrets(root, notebooks)):
             raise BuildError(
                 f"the page of {root.name} is not fit to publish: {'; '.join(found[:5])}"
             )
-        return _write(content, page, facts, drawings, output)
+        written = _write(content, text, facts, drawings, output)
+    if page.made_of is not None:
+        page.put_about(facts)
+        record(page.made_of.whole(site.language), output, root.name)
+    return written
 
 
 def build(
@@ -232,13 +248,16 @@ def build(
     load: Load | None = None,
     workers: Workers | None = None,
     language: str = DEFAULT,
+    force: bool = False,
 ) -> int:
     """Build the page of each campaign; 0 when all are published.
 
     ``campaigns`` are folders with a ``campaign.yaml`` (none: all below ``data/``). Each becomes
-    ``<output>/<name>.html`` with ``<output>/<name>/`` beside it. ``notebooks`` and ``load`` (in
-    place of ``servebook.read.campaign.load``) are for tests, as are ``workers`` that serve many
-    builds. ``language`` names a file in ``report/text/``.
+    ``<output>/<name>.html`` with ``<output>/<name>/`` beside it. Notebooks and drawings that an
+    earlier build kept are not made again, unless ``force``; the bytes are the same. ``notebooks``
+    and ``load`` (in place of ``servebook.read.campaign.load``, and without anything kept) are for
+    tests, as are ``workers`` that serve many builds. ``language`` names a file in
+    ``report/text/``.
 
     Raises:
         ServebookError: the first failure, after the other campaigns were built.
@@ -247,20 +266,20 @@ def build(
     base = home()
     report = Reporter(verbose)
     failures: list[ServebookError] = []
-    roots = _campaigns(campaigns, base)
+    roots = campaign_folders(campaigns, base)
     load_texts(base / "report" / "text", language)  # these faults are told before the work
     writable(output)
+    place = (notebooks or base / "notebooks").resolve()
     with quiet(), contextlib.nullcontext(workers) if workers else Workers() as started:
-        site = _Site(base, started, report, language)
+        site = _Site(base, started, report, language, force)
         for root in roots:
             try:
-                page = _build_one(
-                    root, output, (notebooks or base / "notebooks").resolve(), site, load
-                )
+                page = _Page.of(root, place, base, load is None, force)
+                written = _build_one(page, output, place, site, load)
             except ServebookError as error:
                 failures.append(error)
             else:
-                print(page)  # noqa: T201 - the command's result
+                print(written)  # noqa: T201 - the command's result
     if len(failures) == 1:
         raise failures[0]
     if failures:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from servebook import errors
-from servebook.publish.about import About
+from servebook.publish.about import About, restored
 from servebook.publish.kernel import environment
 
 __all__ = ["Forked", "Zygote", "available"]
@@ -155,15 +155,17 @@ class Zygote:
             self._ready = True
         return True
 
-    def campaign(self, root: Path, home: Path) -> tuple[Zygote, About]:
+    def campaign(self, root: Path, home: Path, *, measured: bool = True) -> tuple[Zygote, About]:
         """A zygote of its own that holds the campaign, and what the page says of it.
+
+        ``measured``: with the tables that several notebooks show, which one alone may not need.
 
         Raises:
             ServebookError: the campaign cannot be read.
             OSError: the zygote ended.
 
         """
-        request = {"campaign": {"root": str(root), "home": str(home)}}
+        request = {"campaign": {"root": str(root), "home": str(home), "measured": measured}}
         pid, link = self._channel.fork(request)
         channel = _Channel(link)
         try:
@@ -174,10 +176,7 @@ class Zygote:
         if "error" in reply:
             channel.close()
             raise _rebuilt(**reply["error"])
-        facts = reply["about"]
-        return Zygote(channel, pid), About(
-            **{**facts, "inputs": tuple(facts["inputs"]), "findings": tuple(facts["findings"])}
-        )
+        return Zygote(channel, pid), restored(reply["about"])
 
     def kernel(self, connection_file: str, cwd: str, variables: dict[str, str]) -> Forked:
         """A new kernel.

@@ -1,9 +1,10 @@
-"""What a build starts once for all its pages: zygote, drawing worker, a folder for their files."""
+"""What a build starts at most once for all its pages: zygote, drawing worker, a folder for both."""
 
 from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Future
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
@@ -15,27 +16,40 @@ __all__ = ["Workers"]
 
 
 class Workers:
-    """Started on entering, while the caller goes on; ended on leaving, however that comes.
+    """A context manager; each worker is started when it is first asked for, or by ``start``.
 
-    ``folder`` is for sockets and files; ``zygote`` is None where kernels cannot be forked;
-    ``bundle`` is the Vega script.
+    ``folder`` is for sockets and files. On leaving, however that comes, all are ended.
     """
 
     folder: Path
-    zygote: Zygote | None
-    studio: Studio
-    bundle: Future[str]
 
     def __enter__(self) -> Workers:
         with contextlib.ExitStack() as stack:
             self.folder = stack.enter_context(scratch())
-            self.zygote = Zygote.start(self.folder / "ipython")
-            if self.zygote is not None:
-                stack.enter_context(self.zygote)
-            self.studio = stack.enter_context(Studio())
-            self.bundle = self.studio.bundle()
             self._stack = stack.pop_all()
         return self
+
+    def start(self) -> None:
+        """Start them all, while the caller goes on."""
+        _ = self.zygote, self.bundle
+
+    @cached_property
+    def zygote(self) -> Zygote | None:
+        """What kernels are forked from; None where they cannot be."""
+        started = Zygote.start(self.folder / "ipython")
+        if started is not None:
+            self._stack.enter_context(started)
+        return started
+
+    @cached_property
+    def studio(self) -> Studio:
+        """The worker that draws."""
+        return self._stack.enter_context(Studio())
+
+    @cached_property
+    def bundle(self) -> Future[str]:
+        """The Vega script."""
+        return self.studio.bundle()
 
     def __exit__(
         self,

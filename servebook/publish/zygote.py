@@ -173,7 +173,7 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _campaign(channel: socket.socket, root: str, home: str) -> NoReturn:
+def _campaign(channel: socket.socket, root: str, home: str, measured: bool) -> NoReturn:
     """Read a campaign, answer with what the page says of it, and fork its kernels."""
     from servebook.publish.about import about
     from servebook.publish.chapters.warm import warm
@@ -190,7 +190,8 @@ def _campaign(channel: socket.socket, root: str, home: str) -> NoReturn:
         _send(channel, {"error": {"kind": "", "fields": {"text": traceback.format_exc()}}})
         os._exit(1)
     keep(campaign)
-    warm(campaign)
+    if measured:
+        warm(campaign)
     _send(channel, {"about": asdict(facts)})
     _serve(channel)
 

@@ -12,7 +12,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from servebook import tables as tables_module
 from servebook.read.source import Source, relative
+from servebook.read.sums import cache_folder as default_folder
 from servebook.tables import SCHEMAS, Tables, empty
 
 __all__ = ["Cache", "default_folder", "reader_version", "source_key"]
@@ -31,18 +31,6 @@ __all__ = ["Cache", "default_folder", "reader_version", "source_key"]
 _INDEX = "entry.json"
 _FORM = "servebook tables 1"
 _LARGE = 4 << 20
-
-
-def default_folder() -> Path | None:
-    """``SERVEBOOK_CACHE`` (empty: no cache), else ``servebook`` in the user's cache folder."""
-    chosen = os.environ.get("SERVEBOOK_CACHE")
-    if chosen is not None:
-        return Path(chosen) if chosen else None
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "servebook"
-    except RuntimeError:  # no home folder
-        return None
 
 
 @functools.cache

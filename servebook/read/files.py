@@ -7,7 +7,6 @@ name that is not UTF-8 are all ordinary cases, told in words and never raised as
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import json
 import os
@@ -23,6 +22,7 @@ from servebook.errors import DumpError
 from servebook.read.archives import is_archive, unpack
 from servebook.read.codecs import DAMAGED, foreign, open_unpacked
 from servebook.read.source import File, printable, relative
+from servebook.read.sums import remembered_sha256
 
 __all__ = [
     "HEAD_BYTES",
@@ -162,8 +162,7 @@ def loads(data: bytes | str) -> Any:
 
 def sha256(path: Path) -> str:
     """Hex digest of the file as it lies on disk (what ``sha256sum`` prints)."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return remembered_sha256(path)
 
 
 def hidden(name: str) -> bool:

@@ -1,0 +1,113 @@
+"""Checksums of files, remembered: a file that has not changed since is not read again.
+
+Remembered is what the system says of a file (device, inode, size, times of its content and of its
+inode, in ns) beside the sha256 of its content. Whoever changes a file changes one of them; only a
+file that was changed within the last moments is not trusted, since a clock's tick can hide a second
+change. A note that is missing, altered or old means that the file is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+
+__all__ = ["FOLDER", "cache_folder", "remembered_sha256", "stamp", "write_whole"]
+
+FOLDER = "sums"
+#: A smaller file is read sooner than its note is found.
+_LEAST_BYTES = 1 << 20
+_SETTLED_NS = 2 * 10**9
+
+_seen: dict[tuple[str, str], str] = {}
+
+
+def cache_folder() -> Path | None:
+    """``SERVEBOOK_CACHE`` (empty: no cache), else ``servebook`` in the user's cache folder."""
+    chosen = os.environ.get("SERVEBOOK_CACHE")
+    if chosen is not None:
+        return Path(chosen) if chosen else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "servebook"
+    except RuntimeError:  # no home folder
+        return None
+
+
+def stamp(status: os.stat_result) -> str:
+    """What changes when a file's content does, as one text."""
+    return (
+        f"{status.st_dev}.{status.st_ino}.{status.st_size}"
+        f".{status.st_mtime_ns}.{status.st_ctime_ns}"
+    )
+
+
+def settled(status: os.stat_result) -> bool:
+    """Whether the last change is long enough ago for ``stamp`` to tell the next one."""
+    now = time.time_ns()
+    return max(status.st_mtime_ns, status.st_ctime_ns) < now - _SETTLED_NS
+
+
+def remembered_sha256(path: Path) -> str:
+    """Hex digest of the file as it lies on disk, read only where no note of it holds.
+
+    Raises OSError where the file cannot be opened.
+    """
+    with path.open("rb") as stream:
+        before = os.fstat(stream.fileno())
+        if before.st_size < _LEAST_BYTES:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        key = (os.path.realpath(path), stamp(before))
+        known = _seen.get(key) or _noted(*key)
+        if known is None:
+            known = hashlib.file_digest(stream, "sha256").hexdigest()
+            after = os.fstat(stream.fileno())
+            if stamp(after) != key[1] or not settled(after):
+                return known
+            _note(*key, known)
+        _seen[key] = known
+        return known
+
+
+def _place(path: str) -> Path | None:
+    folder = cache_folder()
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:40]
+    return None if folder is None else folder / FOLDER / name[:2] / name
+
+
+def _noted(path: str, mark: str) -> str | None:
+    place = _place(path)
+    try:
+        words = [] if place is None else place.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    if len(words) != 3 or words[0] != mark or len(words[1]) != 64:
+        return None
+    return words[1] if words[2] == _check(path, mark, words[1]) else None
+
+
+def _check(path: str, mark: str, digest: str) -> str:
+    return hashlib.sha256(os.fsencode(f"{path}\0{mark}\0{digest}")).hexdigest()[:16]
+
+
+def _note(path: str, mark: str, digest: str) -> None:
+    if (place := _place(path)) is not None:
+        write_whole(place, f"{mark} {digest} {_check(path, mark, digest)}\n".encode())
+
+
+def write_whole(place: Path, content: bytes) -> None:
+    """Write a file of the cache so that it is there whole or not at all; no room is no error."""
+    work = None
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, work = tempfile.mkstemp(prefix=".new-", dir=place.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(work).replace(place)
+    except OSError:
+        if work is not None:
+            with contextlib.suppress(OSError):
+                Path(work).unlink()
