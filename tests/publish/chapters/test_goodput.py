@@ -15,6 +15,7 @@ from servebook.errors import ManifestError
 from servebook.measure.gates import EXTRA, bounds, evaluate
 from servebook.measure.goodput import goodput
 from servebook.publish import check as checking
+from servebook.publish.chapters import goodput as chapter
 from servebook.publish.gate_runs import by_condition_name, gate_runs
 from servebook.read.manifest import parse_manifest
 
@@ -210,3 +211,57 @@ def test_the_documentation_lists_the_metrics_that_only_gates_have() -> None:
     text = (small.LOOPBACK.parents[1] / "docs" / "manifest.md").read_text(encoding="utf-8")
     for name, (label, unit, _) in EXTRA.items():
         assert f"| `{name}` | {unit} | {label} |" in text
+
+
+PRICED = """\
+servebook: 1
+name: priced
+provenance: measured
+configurations:
+  a: {label: A, gpus: 2}
+  b: {label: B, gpus: 4}
+slos: {ttft_ms: 20, tpot_ms: 10}
+price: {per_gpu_hour: 3.6, currency: CHF}
+"""
+SIDES = {
+    "a2": {"configuration": "a", "concurrency": 2, "gaps_ms": [5.0] * 4, "n": 10},
+    "a4": {"configuration": "a", "concurrency": 4, "gaps_ms": [15.0] * 4, "n": 20},
+    "b2": {"configuration": "b", "concurrency": 2, "gaps_ms": [6.0] * 4, "n": 10},
+}
+
+
+def test_without_limits_gpus_and_price_the_figures_say_what_to_add() -> None:
+    book = small.campaign(RUNS)
+    assert "slos:" in chapter.served(book).missing
+    assert "slos:" in chapter.verdict(book).sentence
+    assert "`gpus:`" in chapter.frontier(book).missing
+    assert "per_gpu_hour" in chapter.cost(book).missing
+
+
+def test_goodput_falls_where_requests_get_late() -> None:
+    book = small.campaign(SIDES, PRICED)
+    figure = chapter.served(book)
+    assert "with 2 in flight" in figure.title
+    assert figure.title.endswith("at 4 only 0 % of requests keep the limits")
+    assert any("Not drawn" in note and "c4" in note for note in figure.notes)
+    assert figure.table is not None
+    assert list(figure.table["requests within the limits (%)"]) == [100.0, 0.0, 100.0]
+    assert chapter.verdict(book).value == max(figure.table["goodput (requests/s)"])
+
+
+def test_the_frontier_holds_what_nothing_beats() -> None:
+    figure = chapter.frontier(small.campaign(SIDES, PRICED))
+    assert figure.table is not None
+    # Per user 200, 66.7 and 167 tokens/s; per GPU A has twice what B has at the same load.
+    assert [round(v) for v in figure.table["tokens/s of one user"]] == [200, 67, 167]
+    best = dict(zip(figure.table["configuration"], figure.table["on the frontier"], strict=False))
+    assert best["B"] is False or not best["B"]
+
+
+def test_the_cost_is_price_times_gpus_over_tokens() -> None:
+    book = small.campaign(SIDES, PRICED)
+    table = chapter.cost(book).table
+    assert table is not None
+    rate = gate_runs(book).set_index("run_id").loc["b2", "output_throughput_tok_s"]
+    # 3.6 CHF an hour and GPU are 0.001 CHF a second and GPU; B has four.
+    assert table["CHF per million output tokens"].iloc[2] == pytest.approx(4e-3 / rate * 1e6)
