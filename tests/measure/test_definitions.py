@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,16 @@ from servebook.read.source import Format
 from servebook.tables import Tables
 
 
+def _printed(project_root: Path) -> str:
+    text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return str(source)
+
+
 @pytest.fixture
 def toyload(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Format:
     """The reader printed in CONTRIBUTING.md, registered by its one line."""
-    text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    source = _printed(project_root)
     module: dict[str, Any] = {}
     exec(compile(source, "toyload.py", "exec"), module)
     form: Format = module["FORMAT"]
@@ -41,6 +48,10 @@ RESULT = {
         {"sent": 0.0, "first": 0.01, "last": 0.1, "in": 5, "out": 10},
         {"sent": 0.1, "first": 0.12, "last": 0.3, "in": 5, "out": 10},
         {"sent": 0.1, "first": None, "last": 0.3, "in": 5, "out": 10},
+        {"sent": 0.1, "first": 0.4, "last": 0.3, "in": 5, "out": 10},
+        {"sent": math.nan, "first": 0.4, "last": 0.5},
+        7,
+        None,
     ],
 }
 
@@ -55,7 +66,7 @@ def test_the_example_reads_its_dump_and_says_what_differs(tmp_path: Path) -> Non
     (tmp_path / "any.name").write_text(json.dumps(RESULT))
     tables = discover.read_tree(tmp_path)
     assert tables.refused.num_rows == 0
-    assert tables.requests.num_rows + tables.set_aside.num_rows == 3
+    assert (tables.requests.num_rows, tables.set_aside.num_rows) == (2, 5)
     row = _compared(tables)["tpot_mean_ms"]
     assert row["same_definition"] is False
     assert row["reason"].startswith("toyload divides the whole latency by the output tokens")
@@ -70,6 +81,19 @@ def test_the_example_refuses_what_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     refused = discover.read_tree(tmp_path).refused.to_pylist()
     assert [row["path"] for row in refused] == ["x.json"]
+
+
+@pytest.mark.slow
+def test_the_example_passes_the_checks_of_make_lint(project_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "toyload.py").write_text(_printed(project_root))
+    for tool in (
+        ("mypy", "--config-file", "pyproject.toml"),
+        ("ruff", "check", "--config", "pyproject.toml"),
+        ("ruff", "format", "--check", "--config", "pyproject.toml"),
+    ):
+        command = [sys.executable, "-m", *tool, str(tmp_path / "toyload.py")]
+        done = subprocess.run(command, cwd=project_root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_records_hold_the_profiling_requests_in_file_order() -> None:
