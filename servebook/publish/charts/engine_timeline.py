@@ -82,6 +82,8 @@ def timeline(blocks: pd.DataFrame, kinds: list[tuple[str, str]], runs: pd.DataFr
         .mark_rect(aria=False)
         .encode(x=x, x2="t1_s:Q", y=y, y2="b:Q", color=fill)
         .add_params(zoom)
+        # Else Altair names it by a hash of how the rows print, which the terminal's width changes.
+        .properties(name="lanes")
     )
     rules = (
         alt.Chart(pd.DataFrame({"a": range(1, int(runs["n_lanes"].max()))}))
