@@ -23,6 +23,7 @@ _NOTHING = (
     "from the client's side and the manifest alone. AIPerf saves them by itself where the server "
     "answers /metrics; docs/formats.md names the other ways."
 )
+_UNDRAWN = "Nothing to draw: no metrics of the engine lie beside the runs."
 _NOTES = (
     (
         "A median over AIPerf's readings holds some from before and after the requests, which "
@@ -166,7 +167,7 @@ def in_the_engine(campaign: Campaign) -> Figure:
     found = _engine(campaign)
     title = "What the engine ran and let wait"
     if found.empty or found["running_max"].isna().all():
-        missing = _NOTHING if found.empty else "The engine does not say how many requests ran."
+        missing = _UNDRAWN if found.empty else "The engine does not say how many requests ran."
         return Figure(id=_SLOTS, title=title, missing=missing)
     rows = _conditions(campaign, found)
     queued = rows[rows["waiting"] > 0]
@@ -220,7 +221,7 @@ def over_time(campaign: Campaign) -> Figure:
     title = "The engine over time"
     if steps.empty:
         why = (
-            _NOTHING
+            _UNDRAWN
             if _engine(campaign).empty
             else "Only statistics of whole runs are there: no time stands beside a reading. AIPerf "
             "keeps the readings with --server-metrics-formats json csv jsonl."
