@@ -7,7 +7,7 @@
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-export CAMPAIGN PYTHON
+export CAMPAIGN PYTHON A B
 
 BIN := .venv/bin
 READY := .venv/ready
@@ -55,6 +55,11 @@ else
 check: $(READY)
 	@$(BIN)/servebook check "$$CAMPAIGN" $(ARGS)
 endif
+
+.PHONY: diff
+diff: $(READY) ## tell what changed between two campaigns or claims.json: A=path B=path
+	@test -n "$(A)" -a -n "$(B)" || { echo "make diff: name both sides: A=path B=path" >&2; exit 2; }
+	@$(BIN)/servebook diff "$$A" "$$B" $(ARGS)
 
 .PHONY: venv
 venv: $(READY) ## build .venv and nothing else

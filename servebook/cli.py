@@ -56,6 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print JSON")
     check.set_defaults(run=_check)
 
+    diff = commands.add_parser("diff", help="tell what changed between two campaigns or claims")
+    diff.add_argument("a", type=Path, help="a campaign folder, or the claims.json of a page")
+    diff.add_argument("b", type=Path, help="the same of the other side")
+    diff.add_argument("-o", "--output", type=Path, help="the page (default: report/diff-A-B.html)")
+    diff.add_argument("--json", action="store_true", help="print JSON")
+    diff.set_defaults(run=_diff)
+
     reconstruct = commands.add_parser(
         "reconstruct", help="make the raw dumps of a reconstructed campaign from its plan"
     )
@@ -131,6 +138,13 @@ def _check(args: argparse.Namespace) -> int:
     text, passed = run(args.campaign, args.junit, as_json_text=args.json)
     _say(text)
     return 0 if passed else 1
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from servebook.publish.diff import run
+
+    _say(run(args.a, args.b, args.output, as_json_text=args.json))
+    return 0
 
 
 def _reconstruct(args: argparse.Namespace) -> int:

@@ -1,0 +1,411 @@
+"""`servebook diff A B`: one offline page, a summary in the terminal, or JSON.
+
+The page is that of a campaign: the same template, policy and last look before it is written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from servebook import __version__
+from servebook.errors import BuildError
+from servebook.publish import theme, words
+from servebook.publish.about import About
+from servebook.publish.charts.forest import forest
+from servebook.publish.check import write
+from servebook.publish.checks import problems
+from servebook.publish.collect import chapter, collect
+from servebook.publish.diff_compare import BEYOND, UNTOLD, Difference, difference
+from servebook.publish.diff_sides import Side, read_side
+from servebook.publish.display import KINDS, SPEC_MIME, payload
+from servebook.publish.draw import javascript_bundle, page_svg
+from servebook.publish.output import Figure, Section, Statement
+from servebook.publish.page import render
+from servebook.publish.places import home
+from servebook.publish.spec import specification
+
+__all__ = ["as_json", "outputs", "page", "run", "summary"]
+
+_MOST_DRAWN = 16
+
+
+def run(a: Path, b: Path, output: Path | None, *, as_json_text: bool) -> str:
+    """Compare, write the page, and return what to print.
+
+    Raises DumpError and ManifestError for a side that cannot be read, BuildError for a page that
+    is not fit to publish.
+    """
+    base = home()
+    sides = [read_side(path, base / "notebooks", base) for path in (a, b)]
+    found = difference(*sides)
+    target = output or Path("report") / f"diff-{sides[0].name}-{sides[1].name}.html"
+    text = page(sides[0], sides[1], found, base / "report" / "template")
+    secrets = [str(Path.cwd()), str(Path.home()), str(a.resolve()), str(b.resolve())]
+    if wrong := problems(text, [s for s in secrets if len(s) > 1]):
+        raise BuildError(f"the page is not fit to publish: {'; '.join(wrong[:5])}")
+    write(target, text.encode())
+    if as_json_text:
+        return json.dumps(as_json(sides[0], sides[1], found), indent=2, ensure_ascii=False)
+    return f"{summary(sides[0], sides[1], found)}\n\n{target}"
+
+
+def summary(a: Side, b: Side, found: Difference) -> str:
+    """What changed, in the terminal."""
+    lines = [f"A: {a.name} ({a.provenance})", f"B: {b.name} ({b.provenance})"]
+    lines += [f"  {remark}" for remark in found.remarks]
+    lines += ["", _settings_words(a, b, found)]
+    lines += [
+        f"  {r['configuration']}: {r['setting']}: {_said(r['a'])} -> {_said(r['b'])}"
+        for r in found.settings.to_dict("records")
+    ]
+    lines += ["", _results_words(found)]
+    shown = found.results[found.results["noise"] == BEYOND]
+    if shown.empty:
+        shown = _largest(found.results)
+    lines += [
+        f"  {r['condition']}: {r['metric']} {words.number(r['a'])} -> {words.number(r['b'])} "
+        f"{r['unit']} ({_ratio(r)}; {r['noise']})"
+        for r in shown.to_dict("records")
+    ]
+    lines += ["", _findings_words(found)]
+    for r in found.findings.to_dict("records"):
+        if r["change"] == "says something else":
+            lines += [f"  {r['id']}", f"    A: {r['a']}", f"    B: {r['b']}"]
+    if len(found.one_sided):
+        lines += ["", "On one side only:"]
+        lines += [f"  {r['side']}: {r['what']} {r['which']}" for r in found.one_sided.to_dict(
+            "records")]  # fmt: skip
+    return "\n".join(lines)
+
+
+def as_json(a: Side, b: Side, found: Difference) -> dict[str, Any]:
+    """The same for programmes; what is not known is null."""
+
+    def rows(frame: pd.DataFrame) -> Any:
+        return json.loads(frame.to_json(orient="records", double_precision=12))
+
+    return {
+        "a": {"name": a.name, "title": a.title, "provenance": a.provenance},
+        "b": {"name": b.name, "title": b.title, "provenance": b.provenance},
+        "settings": rows(found.settings),
+        "results": rows(found.results),
+        "findings": rows(found.findings),
+        "one_sided": rows(found.one_sided),
+        "remarks": list(found.remarks),
+    }
+
+
+def _said(value: Any) -> str:
+    return "not stated" if value is None or value != value else str(value)
+
+
+def _ratio(row: Any) -> str:
+    if math.isnan(row["ratio"]):
+        return "no ratio"
+    if math.isnan(row["low"]):
+        return f"B / A {row['ratio']:.3g}"
+    return f"B / A {row['ratio']:.3g}, {row['low']:.3g} to {row['high']:.3g}"
+
+
+def _largest(results: pd.DataFrame, most: int = _MOST_DRAWN) -> pd.DataFrame:
+    """The largest changes, in the order of the results."""
+    known = results.dropna(subset=["ratio"])
+    size = np.log(known["ratio"]).abs()
+    order = size.sort_values(ascending=False, kind="stable").index[:most]
+    return pd.DataFrame(known.loc[sorted(order)])
+
+
+def _settings_words(a: Side, b: Side, found: Difference) -> str:
+    if a.settings.empty or b.settings.empty:
+        return "Settings: not stated on one side or both, so it is not known what differs."
+    if not _shared(a, b):
+        return "Settings: both sides have no configuration in common (by label)."
+    if found.settings.empty:
+        return "Settings: none differs among the configurations that both sides have."
+    where = found.settings["configuration"].nunique()
+    return (
+        f"Settings: {words.count(len(found.settings), 'value')} in "
+        f"{words.count(where, 'configuration')} differ."
+        if len(found.settings) > 1
+        else "Settings: 1 value differs."
+    )
+
+
+def _results_words(found: Difference) -> str:
+    if found.results.empty:
+        return "Results: no condition that both sides ran, so nothing can be compared."
+    count = Counter(found.results["noise"])
+    n = found.results["condition"].nunique()
+    text = (
+        f"Results: of {words.count(len(found.results), 'value')} at "
+        f"{words.count(n, 'condition')} that both sides ran, {count[BEYOND]} changed beyond noise"
+    )
+    if count[UNTOLD]:
+        text += f"; of {count[UNTOLD]} it cannot be told, because a side has no scatter to tell by"
+    return text + "."
+
+
+def _findings_words(found: Difference) -> str:
+    count = Counter(found.findings["change"])
+    return (
+        f"Findings: {count['says something else']} say something else, {count['other numbers']} "
+        f"have other numbers, {count['the same']} are the same; {count['only in A']} only in A, "
+        f"{count['only in B']} only in B."
+    )
+
+
+def _chart(results: pd.DataFrame) -> Any:
+    rows = results.reset_index(drop=True)
+    look = {BEYOND: ("#D55E00", "#A34800")}
+    styles = [look.get(noise, ("#0072B2", "#005D91")) for noise in rows["noise"]]
+    return forest(
+        pd.DataFrame(
+            {
+                "row": [str(i) for i in range(len(rows))],
+                "label": rows["condition"] + " · " + rows["metric"],
+                "ratio": rows["ratio"],
+                "low": rows["low"],
+                "high": rows["high"],
+                "noise_low": np.nan,
+                "noise_high": np.nan,
+                "text": [_short(r) for r in rows.to_dict("records")],
+                "colour": [s[0] for s in styles],
+                "ink": [s[1] for s in styles],
+            }
+        ),
+        "value in B / value in A (log)",
+    )
+
+
+def _short(row: Any) -> str:
+    return f"{words.factor(row['ratio'])}, {row['noise']}"
+
+
+def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Section]:
+    """Statements and figures of the page, in order."""
+    results = found.results
+    changed = results[results["noise"] == BEYOND]
+    drawn = _largest(changed if len(changed) else results)
+    count = Counter(found.findings["change"])
+    told: list[Figure | Statement | Section] = [
+        Statement(
+            id="diff-results-words",
+            sentence=_results_words(found).removeprefix("Results: ").capitalize(),
+            value=float(len(changed)) if len(results) else None,
+            caption="values changed beyond noise",
+            n=len(results),
+            n_of="values",
+            interval="95 % intervals where both sides have repeats",
+            figure="diff-results",
+            verdict=True,
+            rank=1,
+            marks=(_mark(a, b, found),),
+            would_change="More repeats on both sides, where noise cannot be told.",
+        ),
+        Statement(
+            id="diff-findings-words",
+            sentence=words.capital(_findings_words(found).removeprefix("Findings: ")),
+            value=float(count["says something else"]),
+            caption="findings that say something else",
+            n=len(found.findings),
+            n_of="findings",
+            interval="words compared, numbers aside",
+            figure="diff-findings",
+            verdict=True,
+            rank=2,
+            marks=(_mark(a, b, found),),
+        ),
+        Statement(
+            id="diff-settings-words",
+            sentence=words.capital(_settings_words(a, b, found).removeprefix("Settings: ")),
+            value=float(len(found.settings)) if _shared(a, b) else None,
+            caption="settings that differ",
+            interval="as the two manifests state them",
+            figure="diff-settings",
+            verdict=True,
+            rank=3,
+            marks=(_mark(a, b, found),),
+        ),
+    ]
+    told += [
+        Section(
+            "diff-sides",
+            (
+                (
+                    f"A is {a.title} ({a.name}, {_standing(a)}). B is {b.title} ({b.name}, "
+                    f"{_standing(b)}). Ratios are B over A."
+                ),
+                *found.remarks,
+            ),
+        )
+    ]
+    told.append(_results_figure(results, drawn, bool(len(changed))))
+    told.append(_findings_figure(found))
+    told.append(_settings_figure(a, b, found))
+    told.append(_one_sided_figure(found))
+    return told
+
+
+def _standing(side: Side) -> str:
+    return side.provenance if side.provenance != "not stated" else "provenance not stated"
+
+
+def _shared(a: Side, b: Side) -> set[str]:
+    """The configurations that both sides have settings of."""
+    return set(map(str, a.settings.columns[1:])) & set(map(str, b.settings.columns[1:]))
+
+
+def _mark(a: Side, b: Side, found: Difference) -> str:
+    if not _shared(a, b):
+        return "UNKNOWN"
+    n = found.settings["setting"].nunique()
+    return "SINGLE VARIABLE" if n == 1 else f"{n} SETTINGS" if n else "NO STATED SETTING DIFFERS"
+
+
+def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) -> Figure:
+    title = "What changed in the results"
+    if drawn.empty:
+        return Figure(
+            id="diff-results",
+            title=title,
+            missing="Both sides have no condition in common (configuration by label, load, "
+            "lengths, concurrency, client), so no value can be compared.",
+        )
+    table = results.rename(
+        columns={
+            "a": "A",
+            "b": "B",
+            "ratio": "B / A",
+            "n_a": "runs in A",
+            "n_b": "runs in B",
+            "low": "interval from",
+            "high": "interval to",
+            "better": "better is",
+        }
+    )
+    which = "beyond noise" if beyond else "largest; none is known to be beyond noise"
+    title = f"The {words.count(len(drawn), 'change')} drawn are {which}"
+    labels = [f"{r['condition']} {r['metric']}: {_ratio(r)}" for r in drawn.to_dict("records")]
+    return Figure(
+        id="diff-results",
+        title=title,
+        subtitle="Value in B over value in A, geometric means over runs; the bar is a 95 % "
+        "interval, an open dot has none.",
+        chart=_chart(drawn),
+        table=table,
+        alt=f"{title}. {'. '.join(labels)}.",
+        source="the tables of both sides",
+        notes=(
+            (
+                "Percentiles of fewer values than their floor are left out. A side with one run "
+                "shows no scatter: then no change can be told from noise."
+            ),
+        ),
+    )
+
+
+def _findings_figure(found: Difference) -> Figure:
+    frame = found.findings
+    changed = frame[frame["change"] == "says something else"]
+    if frame.empty:
+        return Figure(
+            id="diff-findings", title="Findings", missing="Neither side states a finding."
+        )
+    title = (
+        f"{words.count(len(changed), 'finding')} say something else"
+        if len(changed) != 1
+        else "1 finding says something else"
+    )
+    return Figure(
+        id="diff-findings",
+        title=words.capital(title),
+        table=frame.rename(
+            columns={"id": "finding", "a": "A", "b": "B", "verdict": "at the top of a page"}
+        ),
+        source="the statements of both sides",
+        open_table=True,
+    )
+
+
+def _settings_figure(a: Side, b: Side, found: Difference) -> Figure:
+    if found.settings.empty:
+        return Figure(
+            id="diff-settings",
+            title="Settings",
+            missing=_settings_words(a, b, found).removeprefix("Settings: ").capitalize(),
+        )
+    return Figure(
+        id="diff-settings",
+        title=words.capital(_settings_words(a, b, found).removeprefix("Settings: ")[:-1]),
+        table=found.settings.rename(columns={"a": "A", "b": "B"}),
+        source="the manifests of both sides",
+        open_table=True,
+    )
+
+
+def _one_sided_figure(found: Difference) -> Figure:
+    if found.one_sided.empty:
+        return Figure(
+            id="diff-one-sided",
+            title="On one side only",
+            missing="Nothing: both sides have the same configurations and conditions, or lack the "
+            "tables that tell them.",
+        )
+    n = len(found.one_sided)
+    return Figure(
+        id="diff-one-sided",
+        title=f"{n} configurations or conditions are on one side only",
+        table=found.one_sided,
+        source="the tables of both sides",
+    )
+
+
+def _cell(output: Figure | Statement | Section) -> NotebookNode:
+    kind, fields = payload(output)
+    data: dict[str, Any] = {KINDS[kind]: fields}
+    if isinstance(output, Figure) and output.chart is not None:
+        data[SPEC_MIME] = specification(output.chart, output.alt)
+    cell: NotebookNode = new_code_cell(
+        "# made by servebook diff", outputs=[new_output("display_data", data=data)]
+    )
+    return cell
+
+
+def page(a: Side, b: Side, found: Difference, template: Path) -> str:
+    """The whole page as one HTML text."""
+    theme.enable()
+    cells = [new_markdown_cell("# What changed"), *map(_cell, outputs(a, b, found))]
+    book = chapter(new_notebook(cells=cells), Path("diff.ipynb"), "")
+    content = collect([book])
+    for figure in content.figures:
+        if figure.spec is not None:
+            figure.svg = page_svg(figure.spec, f"{figure.id}-")
+    standing = {a.provenance, b.provenance}
+    provenance = (
+        "reconstructed" if "reconstructed" in standing
+        else "measured" if standing == {"measured"} else "not stated"
+    )  # fmt: skip
+    facts = About(
+        name=f"diff-{a.name}-{b.name}",
+        title=f"{b.title} (B) against {a.title} (A)",
+        provenance=provenance,
+        note=f"A is {_standing(a)}, B is {_standing(b)}.",
+        inputs=tuple(
+            {**one, "path": f"{letter}: {one['path']}"}
+            for letter, side in (("A", a), ("B", b))
+            for one in side.inputs
+        ),
+        findings=found.remarks,
+        versions={"servebook": __version__},
+        command=f"servebook diff {a.name} {b.name}",
+    )
+    return render(content, facts, javascript_bundle(), template)

@@ -1,0 +1,232 @@
+"""A side of a comparison: a campaign folder, or the claims.json (with its tables) of a page."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from servebook.errors import DumpError
+from servebook.publish.about import about
+from servebook.publish.chapters import appendix, setup
+from servebook.publish.display import payload
+from servebook.publish.output import Figure, Statement
+from servebook.publish.tabular import table
+from servebook.read.campaign import Campaign, load
+from servebook.read.manifest import FILENAME
+
+__all__ = ["Side", "read_side", "statements"]
+
+_WORKLOADS = ("prefill", "decode", "mixed", "other")
+_MOST_BYTES = 100_000_000
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side tells: ``settings`` has the column Setting and one per configuration; ``runs``
+    and ``metrics`` have a column run (or Run) and one row per run.
+    """
+
+    name: str
+    title: str
+    provenance: str
+    statements: tuple[dict[str, Any], ...]
+    settings: pd.DataFrame
+    runs: pd.DataFrame
+    metrics: pd.DataFrame
+    inputs: tuple[dict[str, Any], ...]
+    remarks: tuple[str, ...] = ()
+
+
+def read_side(path: Path, notebooks: Path, home: Path) -> Side:
+    """A campaign folder (or its campaign.yaml), a claims.json, or the folder that holds one.
+
+    Raises DumpError for anything else, and as ``load`` does.
+    """
+    if path.name == FILENAME:
+        path = path.parent
+    if (path / FILENAME).is_file():
+        return _campaign(path, notebooks, home)
+    claims = path / "claims.json" if path.is_dir() else path
+    if claims.is_file():
+        return _claims(claims)
+    raise DumpError(
+        path,
+        f"a campaign folder (with {FILENAME}) or a claims.json",
+        "neither" if path.exists() else "no such file",
+        "name one of the two; `servebook build` writes claims.json beside the page",
+    )
+
+
+def _campaign(path: Path, notebooks: Path, home: Path) -> Side:
+    campaign = load(path)
+    facts = about(campaign.root, home, lambda _: campaign)
+    told, remarks = statements(campaign, notebooks)
+    frames = [
+        frame
+        for workload in _WORKLOADS
+        for figure in (appendix.rates(campaign, workload), appendix.latencies(campaign, workload))
+        if (frame := _plain(figure)) is not None
+    ]
+    none = pd.DataFrame()
+    settings, runs = _plain(appendix.settings(campaign)), _plain(setup.runs(campaign))
+    return Side(
+        facts.name,
+        facts.title,
+        facts.provenance,
+        tuple(told),
+        none if settings is None else settings,
+        none if runs is None else runs,
+        _joined(frames),
+        facts.inputs,
+        tuple(remarks),
+    )
+
+
+def _plain(figure: Figure) -> pd.DataFrame | None:
+    """A figure's table as its CSV holds it, so that both kinds of side are rounded alike."""
+    if figure.table is None:
+        return None
+    plain = table(figure.table)
+    return pd.DataFrame(plain["rows"], columns=plain["columns"])
+
+
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """One row per run from tables that each hold some columns of some runs."""
+    frames = [frame for frame in frames if "Run" in frame]
+    if not frames:
+        return pd.DataFrame({"Run": []})
+    return pd.concat(frames, ignore_index=True).groupby("Run", sort=True).first().reset_index()
+
+
+def statements(campaign: Campaign, notebooks: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The statements that a page of the campaign makes, without running its notebooks.
+
+    Each cell of ours is one call ``chapter.function(book, ...)``; those whose function returns a
+    ``Statement`` are called. What cannot be made is said in the second list.
+    """
+    found: list[dict[str, Any]] = []
+    remarks: list[str] = []
+    seen: set[str] = set()
+    for chapter, function, arguments in _calls(notebooks):
+        try:
+            module = importlib.import_module(f"servebook.publish.chapters.{chapter}")
+            if getattr(module, function).__annotations__.get("return") not in (
+                "Statement",
+                Statement,
+            ):
+                continue
+            output = getattr(module, function)(campaign, *arguments)
+        except Exception as error:  # a chapter that fails on this campaign hides no other
+            remarks.append(f"{chapter}.{function} could not be computed ({type(error).__name__})")
+            continue
+        _, fields = payload(output)
+        if fields["id"] not in seen:
+            seen.add(fields["id"])
+            found.append(fields)
+    return found, remarks
+
+
+def _calls(notebooks: Path) -> Iterator[tuple[str, str, list[Any]]]:
+    for path in sorted(notebooks.glob("*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        for cell in notebook["cells"]:
+            if cell["cell_type"] != "code":
+                continue
+            tree = ast.parse("".join(cell["source"]))
+            last = tree.body[-1] if tree.body else None
+            call = last.value if isinstance(last, ast.Expr) else None
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and isinstance(call.func.value, ast.Name)
+                and call.args
+                and all(isinstance(a, ast.Constant) for a in call.args[1:])
+                and not call.keywords
+            ):
+                arguments = [a.value for a in call.args[1:] if isinstance(a, ast.Constant)]
+                yield call.func.value.id, call.func.attr, arguments
+
+
+def _claims(path: Path) -> Side:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"{path.stat().st_size:,} bytes")
+        claims = json.loads(path.read_text(encoding="utf-8"))
+        campaign = claims["campaign"]
+        told = tuple(_statement(one) for one in claims["statements"])
+        inputs = tuple(
+            {
+                "path": str(one["path"]),
+                "sha256": str(one["sha256"]),
+                "bytes": int(one["bytes"]),
+                "format": str(one["format"]),
+            }
+            for one in claims["inputs"]
+        )
+        name, title = str(campaign["name"]), str(campaign["title"])
+        provenance = str(campaign["provenance"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DumpError(
+            path,
+            "the claims.json of a page",
+            f"something else ({type(error).__name__}: {str(error)[:80]})",
+            "name the file that `servebook build` wrote beside the page",
+        ) from None
+    tables = path.parent / "tables"
+    frames = [
+        frame
+        for workload in _WORKLOADS
+        for slug in ("rates", "latencies")
+        if (frame := _csv(tables / f"appendix-{workload}-{slug}.csv")) is not None
+    ]
+    settings, runs = _csv(tables / "appendix-settings.csv"), _csv(tables / "setup-runs.csv")
+    remarks = []
+    if settings is None:
+        remarks.append("no tables/appendix-settings.csv lies beside its claims.json: no settings")
+    if runs is None or not frames:
+        remarks.append("no tables of runs lie beside its claims.json: only its statements compare")
+    none = pd.DataFrame()
+    return Side(
+        name,
+        title,
+        provenance,
+        told,
+        none if settings is None else settings,
+        none if runs is None else runs,
+        _joined(frames),
+        inputs,
+        tuple(remarks),
+    )
+
+
+def _statement(one: dict[str, Any]) -> dict[str, Any]:
+    value = one.get("value")
+    return {
+        "id": str(one["id"]),
+        "sentence": str(one["sentence"]),
+        "value": float(value) if isinstance(value, int | float) else None,
+        "unit": str(one.get("unit") or ""),
+        "interval": str(one.get("interval") or ""),
+        "low": one.get("low") if isinstance(one.get("low"), int | float) else None,
+        "high": one.get("high") if isinstance(one.get("high"), int | float) else None,
+        "verdict": bool(one.get("verdict")),
+        "marks": [str(mark) for mark in one.get("marks") or ()],
+    }
+
+
+def _csv(path: Path) -> pd.DataFrame | None:
+    if not path.is_file():
+        return None
+    try:
+        return pd.read_csv(path, dtype={"Setting": str, "Run": str, "run": str})
+    except (ValueError, UnicodeDecodeError) as error:
+        raise DumpError(
+            path, "a table as CSV", str(error).splitlines()[0][:120], "build the page again"
+        ) from None
