@@ -17,6 +17,7 @@ import numpy.typing as npt
 from servebook.errors import DumpError
 from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.errorkind import error_kind
+from servebook.read.fast_lines import Decoded, decoded
 from servebook.read.files import loads
 from servebook.read.prompt_prefix import Sent
 from servebook.read.records import Requests
@@ -61,14 +62,17 @@ def parse(
     found = Parsed()
     seen: dict[str, int] = {}
     phases: set[str] = set()
-    for at, line in _until_damage(lines, found):
-        if not line.strip():
+    usual = convert is None
+    whole_lines = _until_damage(lines, found)
+    each: Iterable[Decoded] = ((at, line, None, None) for at, line in whole_lines)
+    for at, line, apart, known_ns in decoded(whole_lines) if usual else each:
+        if apart is None and not line.strip():
             continue
         try:
-            record = _object_of(line)
+            record = _object_of(line) if apart is None else apart
             if convert is not None:
                 record = convert(record)
-            row, gap_ns = request(record, settings)
+            row, gap_ns = request(record, settings, known_ns)
         except BadRecordError as bad:
             found.set_aside.append((at, "request", str(bad)))
             continue
@@ -121,9 +125,13 @@ def _object_of(line: bytes) -> Mapping[str, Any]:
 
 
 def request(
-    record: Mapping[str, Any], settings: Settings
+    record: Mapping[str, Any],
+    settings: Settings,
+    known_ns: npt.NDArray[np.int64] | None = None,
 ) -> tuple[dict[str, Any], npt.NDArray[np.int64] | None]:
     """Columns of ``requests`` and the gaps in ns of one record; raises BadRecordError.
+
+    ``known_ns`` are its gaps where they were read apart from it (``fast_lines``).
 
     Times: start is epoch ns; first token and end are start plus AIPerf's latencies, whose end is
     the last content chunk. ``request_end_ns`` may be later (usage chunk, end of stream) and is
@@ -152,7 +160,7 @@ def request(
         raise BadRecordError("expected an end after the start, found one before it")
     if ttft is not None and latency is not None and ttft > latency:
         raise BadRecordError("expected the first token before the end, found it after")
-    gap_ns = _gaps(metrics.get("inter_chunk_latency"))
+    gap_ns = _gaps(metrics.get("inter_chunk_latency")) if known_ns is None else known_ns
     status, kind = _status(metadata, error, osl)
     row: dict[str, Any] = {
         "request_id": text(metadata.get("x_request_id")),

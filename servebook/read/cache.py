@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +32,18 @@ __all__ = ["Cache", "default_folder", "reader_version", "source_key"]
 _INDEX = "entry.json"
 _FORM = "servebook tables 1"
 _LARGE = 4 << 20
+_NAMES = ["run_id", "request_id"]
+_USUAL = {"compression": "zstd"}
+#: Gaps are many, and their numbers do not repeat: differences take less room than zstd leaves, and
+#: a third of its time.
+_PARQUET: dict[str, dict[str, Any]] = {
+    "gaps": {
+        "compression": "none",
+        "use_dictionary": _NAMES,
+        "column_encoding": dict.fromkeys(("index", "end_ns", "gap_ns"), "DELTA_BINARY_PACKED"),
+        "write_statistics": False,
+    }
+}
 
 
 @functools.cache
@@ -113,7 +126,7 @@ def _write(folder: Path, key: str, tables: Tables) -> None:
         table = getattr(tables, field.name)
         if table.num_rows:
             path = folder / f"{field.name}.parquet"
-            pq.write_table(table, path, compression="zstd")
+            pq.write_table(table, path, **_PARQUET.get(field.name, _USUAL))
             sums[field.name] = _sha256(path)
     index = {"form": _FORM, "key": key, "sha256": sums}
     (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
@@ -133,7 +146,11 @@ def _read(entry: Path, key: str) -> Tables:
         if hashlib.sha256(content).hexdigest() != index["sha256"][field.name]:
             raise ValueError("a table that was altered")
         threads = len(content) > _LARGE  # for a small table they cost more than they save
-        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=threads)
+        names = _NAMES if field.name in _PARQUET else []
+        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=names)
+        table = file.read(use_threads=threads)
+        if names:  # spelled out here, which takes a quarter of the time
+            table = table.cast(schema)
         if not table.schema.equals(schema):
             raise ValueError("a table of another schema")
         found[field.name] = table.replace_schema_metadata(None)

@@ -84,23 +84,21 @@ class Requests:
         if not self._gap_ns:
             return empty("gaps")
         lengths = np.array([len(gaps) for gaps in self._gap_ns])
-        owner = np.repeat(np.arange(len(lengths)), lengths)
         gap_ns = np.concatenate(self._gap_ns)
         first = np.cumsum(lengths) - lengths
-        index = np.arange(len(gap_ns)) - first[owner]
+        owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        index = np.arange(len(gap_ns)) - np.repeat(first, lengths)
         # Whole numbers: the running sum is exact, so that end times never step back.
-        total = np.cumsum(gap_ns)
-        before = (total[first] - gap_ns[first])[owner]
-        start = np.array(self._gap_start)[owner]
-        end = pa.array(start + total - before, mask=start < 0)
-        owners = pa.DictionaryArray.from_arrays(
-            pa.array(owner, pa.int32()), pa.array(self._gap_owner)
-        )
+        end = np.cumsum(gap_ns)
+        start = np.array(self._gap_start)
+        end += np.repeat(start - (end[first] - gap_ns[first]), lengths)
+        no_clock = np.repeat(start < 0, lengths) if (start < 0).any() else None
+        owners = pa.DictionaryArray.from_arrays(pa.array(owner), pa.array(self._gap_owner))
         columns = {
             "run_id": pa.repeat(pa.scalar(self.run_id), len(gap_ns)),
             "request_id": owners.cast(pa.string()),
             "index": pa.array(index, pa.int32()),
-            "end_ns": end,
+            "end_ns": pa.array(end, mask=no_clock),
             "gap_ns": pa.array(gap_ns),
         }
         if any(tokens is not None for tokens in self._gap_tokens):

@@ -37,6 +37,8 @@ def reading_fault(error: Exception) -> str:
 
 def printable(text: str) -> str:
     """``text`` without what would steer a terminal, turn a line round or fit into no table."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
