@@ -240,7 +240,12 @@ def _json(
         value = loads(read_text(path))
         if not isinstance(value, dict):
             raise ValueError("another JSON value")
-    except (ValueError, DumpError) as error:
+    except DumpError as error:  # it names the file, what was expected and the way out itself
+        if path == source.main:
+            raise
+        aside.append(set_aside(name, [(None, record, error.reason)]))
+        return {}
+    except ValueError as error:
         reason = f"expected one JSON object, found {error}; copy the file again"
         if path == source.main:
             raise DumpError(name, "one JSON object", str(error), "copy the file again") from None

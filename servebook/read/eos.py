@@ -97,7 +97,7 @@ def read(source: Source) -> Tables:
         raise DumpError(
             rows.where(),
             "interfaces with octets or rates",
-            fault.strip() or "none",
+            f"none {fault.strip()}".strip(),
             "save the reply of show interfaces counters | json",
         )
     return rows.tables()

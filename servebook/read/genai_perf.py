@@ -132,7 +132,11 @@ def _summary(parts: Mapping[str, Path], source: Source, aside: Aside) -> dict[st
             if kind == "csv":
                 return metrics_of_csv(read_text(path))
             return object_of(json_value(read_bytes(path)))
-        except (ValueError, DumpError) as error:
+        except DumpError as error:  # it names the file, what was expected and the way out itself
+            if path == source.main:
+                raise
+            aside.append((None, "summary", f"{error.where}: {error.reason}"))
+        except ValueError as error:
             name = relative(path, source.root)
             if path == source.main:
                 way_out = "copy the file again"

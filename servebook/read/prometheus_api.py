@@ -71,8 +71,9 @@ def find(files: Sequence[File]) -> list[Source]:
 def read(source: Source) -> Tables:
     """Samples of one saved reply (or of a folder's instant vectors).
 
-    Raises DumpError for a reply that holds an error, no series, or only series that nobody can
-    interpret. Values that are NaN or infinite and series of other things are set aside.
+    Raises DumpError for a reply that holds an error, no series, only series that nobody can
+    interpret, or no reading that can be used. Values that are NaN or infinite and series of other
+    things are set aside.
     """
     rows = Rows(source)
     paths = source.files or (source.main,)
@@ -92,6 +93,14 @@ def read(source: Source) -> Tables:
             "export the counter itself (query=node_network_receive_bytes_total[30m]), or write "
             "`kind: rate`, `unit: bytes` (or bits) and `direction: rx` (or tx) in the manifest's "
             "counters entry",
+        )
+    if not len(rows):
+        raise DumpError(
+            rows.where(),
+            "readings of counters",
+            rows.unusable("none that can be used"),
+            "save the reply of a query for a counter of interfaces "
+            "(query=node_network_receive_bytes_total[30m])",
         )
     return rows.tables()
 

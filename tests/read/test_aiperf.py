@@ -266,6 +266,18 @@ def test_compressed_records(tmp_path: Path) -> None:
     assert run_of(read_tree(tmp_path))["n_ok"] == 20
 
 
+def test_a_summary_cut_short_in_its_compression_names_the_way_out_once(tmp_path: Path) -> None:
+    write_lines(tmp_path / "profile_export.jsonl", record(0))
+    packed = gzip.compress(json.dumps(summary()).encode(), mtime=0)
+    (tmp_path / "profile_export_aiperf.json.gz").write_bytes(packed[: len(packed) // 2])
+    tables = read_tree(tmp_path)
+    [reason] = tables.set_aside["reason"].to_pylist()
+    assert reason.count("copy the file again") == reason.count("expected") == 1
+    (tmp_path / "profile_export.jsonl").unlink()
+    for row in read_tree(tmp_path).refused.to_pylist():
+        assert row["reason"].count("copy the file again") <= 1
+
+
 def test_compressed_stream_cut_short_is_set_aside(tmp_path: Path) -> None:
     data = b"".join(json.dumps(record(n)).encode() + b"\n" for n in range(300))
     packed = gzip.compress(data, mtime=0)

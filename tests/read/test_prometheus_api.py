@@ -71,9 +71,10 @@ def test_an_instant_vector_is_one_reading_per_series() -> None:
     assert set(samples["ts_kind"].to_pylist()) == {"grid"}
 
 
-def test_other_metrics_are_set_aside_once_per_series() -> None:
-    tables = read(FIXTURES / "prometheus_vllm.json")
-    assert tables.samples.num_rows == 0
+def test_other_metrics_are_set_aside_once_per_series(tmp_path: Path) -> None:
+    others = json.loads((FIXTURES / "prometheus_vllm.json").read_text())["data"]["result"]
+    tables = read(reply(tmp_path, [*others, counter([[1795973604, "5"]])]))
+    assert tables.samples["count"].to_pylist() == [5]
     reasons = tables.set_aside["reason"].to_pylist()
     assert len(reasons) == 4
     assert "not a network counter (vllm:generation_tokens_total)" in reasons
@@ -86,12 +87,19 @@ def test_other_metrics_are_set_aside_once_per_series() -> None:
         ("prometheus_empty.json", r"empty result.*check the metric's name"),
         ("prometheus_metadata.json", r"reply without samples.*query_range"),
         ("prometheus_rate.json", r"only series without a name.*kind: rate"),
+        ("prometheus_vllm.json", r"none that can be used \(not a network counter .*; save"),
     ],
 )
 def test_replies_that_cannot_be_used_say_why(name: str, words: str) -> None:
     with pytest.raises(DumpError, match=words) as caught:
         read(FIXTURES / name)
     assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [None, "-1", "0.5", "99999999999999999999999", [], True, "NaN"])
+def test_a_reply_without_one_value_that_can_be_used_is_refused(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(DumpError, match="readings of counters, found none that can be used"):
+        read(reply(tmp_path, [counter([[1795973604, value]] * 3)]))
 
 
 def test_a_nameless_rate_is_read_on_the_manifests_word() -> None:
