@@ -54,7 +54,8 @@ __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "sonic-cli"
 _HEAD = re.compile(
-    rb"(?m)^[ \t]*(IFACE\s+(STATE\s+)?(RX_|FEC_|TRIM)|Port [RT]x\s+PFC0|Port\s+(TxQ|Voq)\s+\w+/pkts"
+    rb"(?m)^[ \t]*(IFACE\s+(DESC\s+)?(STATE\s+)?(RX_|FEC_|TRIM)|Port [RT]x\s+PFC0"
+    rb"|Port\s+(TxQ|Voq)\s+\w+/pkts"
     rb"|Port\s+Priority\s+RX Pause Transitions|Packets Received 64 Octets\.\.)"
     rb"|Ingress PG dropped packets|\"RX_OK\"\s*:\s*\"|\"(totalpacket|wreddroppacket)\"\s*:"
 )

@@ -29,6 +29,7 @@ __all__ = [
 
 _RULE = re.compile(r"\s*-{2,}(\s+-{2,})+\s*")
 _PROMPT = re.compile(r"\s*(\S+@\S+.*?[$#]|\$|#)\s.*|\s*```.*")
+_DASHES = re.compile(r"\S+")
 _GAP = re.compile(r"\s{2,}")
 _RATE = re.compile(r"([\d.,eE+]+)\s*([KMGT]?)B/s")
 #: Columns of ``show interfaces counters`` and its kin; upper case, without direction.
@@ -126,9 +127,18 @@ def cut(lines: Sequence[tuple[int, str]]) -> Iterator[Table | tuple[int, str]]:
 
 
 def _cells(text: str, rule: str) -> tuple[str, ...] | None:
-    """The cells of a line, or None where they are not as many as the rule has groups."""
+    """The cells of a line, or None where they are not as many as the rule has groups.
+
+    Where there are fewer, some are empty (a port's description): each then has to lie below its
+    own group of the rule, the last one too, which a torn line lacks.
+    """
     cells = _GAP.split(text.strip())
-    return tuple(cells) if len(cells) == len(rule.split()) else None
+    groups = [match.span() for match in _DASHES.finditer(rule)]
+    if len(cells) < len(groups):
+        below = [text[start:end].strip() for start, end in groups]
+        whole_line = bool(below[-1]) and [cell for cell in below if cell] == cells
+        return tuple(below) if whole_line else None
+    return tuple(cells) if len(cells) == len(groups) else None
 
 
 def reading(meaning: Meaning, text: str, *, binary: bool = False) -> int | float | None:

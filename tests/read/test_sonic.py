@@ -324,3 +324,28 @@ def test_the_tables_of_the_manual(tmp_path: Path) -> None:
     parts = log(tmp_path, f"### {T}\n{text}").samples.to_pylist()
     paused = [r["count"] for r in parts if r["metric"] == "pfc_pause_us"]
     assert paused[:2] == [12000, 20001]
+
+
+DESCRIBED = """\
+     IFACE     DESC    STATE    RX_OK        RX_BPS    RX_UTIL    TX_OK
+----------  -------  -------  -------  ------------  ---------  -------
+ Ethernet1                 U  692,947  2734.32 MB/s     85.45%        7
+ Ethernet2  to leaf        U        5      0.00 B/s      0.00%        9
+ Ethernet3                 U        5      0.00 B/s      0.00%
+ Ethernet4                 U 5
+"""
+
+
+def test_a_port_may_have_no_description_and_a_torn_row_none_of_its_cells(tmp_path: Path) -> None:
+    tables = log(tmp_path, f"### {T}\n{DESCRIBED}")
+    found = [row[:3] for row in rows(tables, "interface", "direction", "count", "metric")]
+    assert [row for row in found if row[2] is not None] == [
+        ("Ethernet1", "rx", 692_947),
+        ("Ethernet1", "tx", 7),
+        ("Ethernet2", "rx", 5),
+        ("Ethernet2", "tx", 9),
+    ]
+    # 2^20: 2734.32 of them a second are 85.45 % of 25 x 2^30 bit/s.
+    rates = [row for row in rows(tables, "metric", "kind", "value") if row[:2] == ("bytes", "rate")]
+    assert rates == [("bytes", "rate", 2734.32 * 2**20), ("bytes", "rate", 0.0)]
+    assert tables.set_aside["line"].to_pylist() == [6, 7]
