@@ -31,6 +31,7 @@ _RUN_COLUMNS = (
     "clock",
 )
 _MANY = 12
+_FEW = 4
 
 
 def inspect(path: Path) -> dict[str, Any]:
@@ -142,7 +143,11 @@ def render(found: dict[str, Any]) -> str:
         if found[key]:
             blocks.append(_grouped(title, found[key]))
     if found["companions"]:
-        blocks.append(f"Beside them, not read as dumps: {len(found['companions'])} files")
+        some = found["companions"][:_FEW]
+        blocks.append(
+            f"Beside them, not read as dumps: {len(found['companions'])} files, "
+            + printable(", ".join(some) + (", ..." if len(some) < len(found["companions"]) else ""))
+        )
     if not found["runs"] and not found["counters"] and not found["engine"]:
         blocks.append("No dump that can be used.")
     return "\n\n".join(blocks)

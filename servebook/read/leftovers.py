@@ -35,6 +35,13 @@ UNKNOWN = (
     'and a name that begins with "_" keeps a file out'
 )
 
+#: A line that people put before each reading of counters, so that a log with it is no mere log.
+_STAMP = re.compile(rb"(?m)^### ?\d{9,19}(?:\.\d+)?\b")
+_LOG = (
+    "a log with a time before each reading, but of nothing that Servebook knows; docs/formats.md "
+    "names the commands whose output it reads"
+)
+
 #: What a file is by its first bytes, and what to give instead.
 _KNOWN = (
     (
@@ -84,8 +91,11 @@ def is_companion(file: File) -> bool:
 def left_alone(file: File, run_folders: Collection[Path]) -> str | None:
     """Why a file is refused that says something only beside a run, where there is no run.
 
+    A log of readings that no reader claims is refused wherever it lies, never taken for a log.
     ``run_folders`` are the folders of all runs and those above them. None for every other file.
     """
+    if _STAMP.search(file.head):
+        return _LOG
     place = file.path.parent
     parts = place.relative_to(file.root).parts
     for depth, part in enumerate(parts):

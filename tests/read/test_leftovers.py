@@ -104,3 +104,15 @@ def test_every_copy_and_sum_of_a_sweep_is_no_run(tmp_path: Path) -> None:
     assert tables.refused.num_rows == 0
     shutil.rmtree(tmp_path / "concurrency_2")
     assert read_tree(tmp_path).runs.num_rows == 3
+
+
+@pytest.mark.parametrize("stamp", ["### 1795973865", "### 1795973865.123 eth0", "###1795973865123"])
+def test_a_log_of_readings_that_nobody_knows_is_no_companion(tmp_path: Path, stamp: str) -> None:
+    write_lines(tmp_path / "c8" / "profile_export.jsonl", record(0))
+    leave(tmp_path / "leaf1.log", f"{stamp}\nport 1 sent 5 octets\n")
+    leave(tmp_path / "c8" / "logs" / "switch.out", f"hello\n{stamp}\nport 1 sent 5 octets\n")
+    leave(tmp_path / "aiperf.log", "### Heading\n### 12 workers\n")
+    found = discover(tmp_path)
+    assert [path for path, _ in found.refused] == ["c8/logs/switch.out", "leaf1.log"]
+    assert all("nothing that Servebook knows" in why for _, why in found.refused)
+    assert found.companions == ("aiperf.log",)
