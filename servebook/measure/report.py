@@ -107,6 +107,7 @@ def _run(run: dict[str, Any]) -> str:
         if ours[name] is not None
     )
     name = printable(run["run_id"])
+    counts = counts or "the number of requests is not stated"
     lines = [f"{name} ({run['client'] or 'unknown client'})", f"  {counts}"]
     if run["level"] == "summary":
         lines.append("  a summary without records: nothing to recompute, the client's own values:")
