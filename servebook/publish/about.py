@@ -28,6 +28,7 @@ class About:
     findings: tuple[str, ...]
     versions: dict[str, str]
     command: str
+    masked: str = ""  # what the page calls by other names, in words
 
     @property
     def reconstructed(self) -> bool:
@@ -47,8 +48,26 @@ def _versions() -> dict[str, str]:
 
 def _load(root: Path) -> Any:
     from servebook.read.campaign import load
+    from servebook.read.privacy import masked
 
-    return load(root)
+    return masked(load(root))
+
+
+_MANY = {"switch": "switches"}
+
+
+def _masked(campaign: Any) -> str:
+    """What stands under an alias: "2 switches, 4 nodes"; what it is where nothing does."""
+    counts = getattr(campaign, "masked", None)
+    if counts is None:
+        return "Names of hosts, switches and ports are shown, as the manifest allows."
+    if not counts:
+        return "There was no name of a host, switch or port to mask."
+    parts = [f"{n} {kind if n == 1 else _MANY.get(kind, f'{kind}s')}" for kind, n in counts.items()]
+    return (
+        f"Masked, here and in the files beside this page: the names of {', '.join(parts)}, in "
+        "paths as well. `privacy: {show_names: true}` in the manifest shows them."
+    )
 
 
 def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> About:
@@ -70,4 +89,5 @@ def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> 
         findings=tuple(campaign.findings),
         versions=_versions(),
         command=f"servebook build {spelled(root, home)}",
+        masked=_masked(campaign),
     )

@@ -20,6 +20,7 @@ from servebook.publish.output import Figure, Statement
 from servebook.publish.tabular import table
 from servebook.read.campaign import Campaign, load
 from servebook.read.manifest import FILENAME
+from servebook.read.privacy import masked
 
 __all__ = ["Side", "read_side", "statements"]
 
@@ -65,7 +66,7 @@ def read_side(path: Path, notebooks: Path, home: Path) -> Side:
 
 
 def _campaign(path: Path, notebooks: Path, home: Path) -> Side:
-    campaign = load(path)
+    campaign = masked(load(path))
     facts = about(campaign.root, home, lambda _: campaign)
     told, remarks = statements(campaign, notebooks)
     frames = [

@@ -113,6 +113,7 @@ def claims(content: Content, about: About) -> dict[str, Any]:
             for name, entry in GLOSSARY.items()
         ],
         "findings": list(about.findings),
+        "masked": about.masked,
         "inputs": list(about.inputs),
         "versions": about.versions,
         "command": about.command,

@@ -178,9 +178,10 @@ def _campaign(channel: socket.socket, root: str, home: str, measured: bool) -> N
     from servebook.publish.about import about
     from servebook.publish.chapters.warm import warm
     from servebook.read.campaign import keep, load
+    from servebook.read.privacy import masked
 
     try:
-        campaign = load(Path(root))
+        campaign = masked(load(Path(root)))
         facts = about(Path(root), Path(home), lambda _: campaign)
     except ServebookError as error:
         fields = dict(vars(error)) or {"text": str(error)}

@@ -8,7 +8,8 @@ the campaign says so in its findings.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from servebook.read.files import sha256
 from servebook.read.manifest import FILENAME, CounterEntry, Manifest, load_manifest
 from servebook.read.manifest_match import Matcher
 from servebook.read.manifest_pattern import COUNTER_FIELDS
+from servebook.read.privacy import masked
 from servebook.read.reading import Part, read_sources
 from servebook.read.registry import FORMATS
 from servebook.read.source import Source, relative
@@ -68,6 +70,7 @@ class Campaign:
     are on one clock where the manifest allows it. ``ports`` has the schema "ports", ``inputs``
     the columns path, sha256, bytes, format of every file that was used, sorted by path.
     ``findings`` are sentences: where manifest and dumps disagree, and what was left out.
+    ``masked`` is set by ``servebook.read.privacy.masked``.
     """
 
     root: Path
@@ -77,6 +80,7 @@ class Campaign:
     ports: pa.Table
     inputs: pa.Table
     findings: tuple[str, ...]
+    masked: Mapping[str, int] | None = None  # aliases by kind; None: names are as they are
 
 
 _kept: dict[Path, Campaign] = {}
@@ -144,7 +148,7 @@ def load(campaign_dir: Path | str) -> Campaign:
     findings += counters.unused("counters", "counter files")
     ports = _ports(manifest)
     findings += counter_findings(tables, ports)
-    return Campaign(
+    campaign = Campaign(
         root=root,
         name=manifest.name,
         manifest=manifest,
@@ -153,6 +157,8 @@ def load(campaign_dir: Path | str) -> Campaign:
         inputs=_inputs(parts, manifest),
         findings=tuple(dict.fromkeys(findings)),
     )
+    # A kernel of a build that was not forked from the process that read the campaign.
+    return masked(campaign) if os.environ.get("SERVEBOOK_BUILD") == "1" else campaign
 
 
 def _with_zone(source: Source, manifest: Manifest) -> Source:

@@ -33,6 +33,7 @@ __all__ = [
     "Note",
     "Port",
     "Price",
+    "Privacy",
     "RunEntry",
 ]
 
@@ -173,7 +174,17 @@ class Note:
     configuration: str | None = key(REFERENCE, "name of the configuration")
 
 
+@dataclass(frozen=True)
+class Privacy:
+    """What a page may show of whose machines were measured."""
+
+    show_names: bool = key(
+        BOOLEAN, "show hosts, switches and ports by their names, not by aliases", default=False
+    )
+
+
 _MODEL, _PRICE, _NOTES = reference(Model), reference(Price), listed(Note)
+_PRIVACY = reference(Privacy)
 
 
 @dataclass(frozen=True)
@@ -212,6 +223,9 @@ class Manifest:
         listed(ManifestGate), "bounds that `servebook check` holds the campaign to", default=()
     )
     price: Price | None = key(_PRICE, "what a GPU hour costs")  # noqa: RUF009 (a field)
+    privacy: Privacy = key(  # noqa: RUF009 (a field)
+        _PRIVACY, "what the page may show of whose machines these are", default=Privacy()
+    )
     notes: tuple[Note, ...] = key(_NOTES, "known issues", default=())
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ RECORDS = (
     "Price",
     "Note",
     "ManifestGate",
+    "Privacy",
 )
 
 
