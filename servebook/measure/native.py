@@ -242,7 +242,7 @@ def _reason(name: str, ours: float, theirs: float, fact: _Facts) -> str:
     if np.isnan(ours):
         if theirs == 0:
             return f"no request has a value; {fact.client} writes 0 for that"
-        return f"the records do not hold what {name} needs"
+        return "the records do not hold what it is computed from"
     return "; ".join(dict.fromkeys(_reasons(name, fact)))
 
 

@@ -130,9 +130,11 @@ def _run(run: dict[str, Any]) -> str:
         if mine is not None and own and name in run["same_definition"]:
             mark = _percent(mine / own - 1)
         if (text := run["why"].get(name)) and run["level"] != "summary":
+            again = run["theirs_recomputed"].get(name)
+            missing = mine is None and again is None
+            text = f"{'not recomputed' if missing else 'differs by definition'}: {text}"
             number = notes.setdefault(text, f"[{len(notes) + 1}]")
             mark = f"{mark} {number}".strip()
-            again = run["theirs_recomputed"].get(name)
             if again is not None and own:
                 agreement.setdefault(text, []).append(again / own - 1)
         label = f"{METRICS[metric].label} ({METRICS[metric].unit})"
@@ -148,7 +150,7 @@ def _run(run: dict[str, Any]) -> str:
         for row in table
     ]
     for text, number in notes.items():
-        lines.append(f"  {number} differs by definition: {text}")
+        lines.append(f"  {number} {text}")
         if found := agreement.get(text):
             worst = _percent(max(found, key=abs))
             lines.append(f"      recomputed by that definition, ours deviates by {worst} at most")

@@ -22,7 +22,7 @@ from servebook.read.files import read_text, sha256
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.sglang_server import model_of, told
 from servebook.read.sglang_slots import LISTS, add_slots
-from servebook.read.sglang_summary import DEFINITIONS, NATIVE_BACKENDS, native
+from servebook.read.sglang_summary import DEFINITIONS, NATIVE_BACKENDS, native, whole_replies
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, whole
 from servebook.read.vllm_objects import objects
@@ -133,6 +133,12 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         row |= {"level": "summary", "n_ok": own.get("n_ok")}
         row["workload"] = _workload_of_totals(result, own.get("n_ok"))
         notes.append("only the client's summary is there: nothing can be recomputed from records")
+        if whole_replies(result):
+            row["streaming"] = False
+            notes.append(
+                "replies came in one piece: there is no first-token time, and the client's TPOT is "
+                "the whole latency, so it is not taken"
+            )
     row["workload_from"] = "lengths" if row["workload"] else None
     row["notes"] = [*notes, *told(result.get("server_info"))]
     return Tables(

@@ -14,7 +14,7 @@ import numpy as np
 from servebook.read.definition import Definition, Records, statistic_of
 from servebook.read.values import number, whole
 
-__all__ = ["DEFINITIONS", "NATIVE_BACKENDS", "native"]
+__all__ = ["DEFINITIONS", "NATIVE_BACKENDS", "native", "whole_replies"]
 
 #: Backends that speak SGLang's own protocol (/generate), not OpenAI's.
 NATIVE_BACKENDS = ("sglang", "sglang-native")
@@ -53,6 +53,8 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
         value = number(summary.get(theirs))
         if value is not None and (value > 0 or ours != "duration_s"):
             out[ours] = value
+    if whole_replies(summary):  # the time of the whole reply is in it
+        out = {key: value for key, value in out.items() if not key.startswith("tpot_")}
     if completed is not None:
         out["n_ok"] = completed
     if not out:
@@ -70,6 +72,16 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
         if (number(summary.get("accept_length")) or 0) > 0:
             codes["itl"] = "sglang_retokenised"
     return dict(sorted((out | {"_definition": codes}).items()))
+
+
+def whole_replies(summary: Mapping[str, Any]) -> bool:
+    """Whether replies came in one piece: SGLang writes 0 for every TTFT.
+
+    Its TPOT is then the whole latency over the tokens less one, with the TTFT inside.
+    """
+    first = [summary.get(f"{statistic}_ttft_ms") for statistic in ("mean", "median", "p99")]
+    told = [value for value in map(number, first) if value is not None]
+    return bool(told) and not any(told) and bool(whole(summary.get("completed")))
 
 
 def _per_token(metric: str, records: Records) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,9 +69,18 @@ def text(value: Any) -> str | None:
     return printable(value) if isinstance(value, str) and value else None
 
 
+#: A model in the cache of Hugging Face's hub: ``models--OWNER--NAME/snapshots/HASH``.
+_CACHED = re.compile(r"(?:.*[/\\])?models--([^/\\]+?)--([^/\\]+)(?:[/\\]snapshots[/\\][^/\\]+)?")
+
+
 def model_name(value: Any) -> str | None:
-    """A model's name; of a path only the last part, because a path names a machine's folders."""
-    name = (text(value) or "").rstrip("/")
+    """A model's name; of a path only the last part, because a path names a machine's folders.
+
+    Of a path into the hub's cache, where the last part is a hash, the name that it was loaded by.
+    """
+    name = (text(value) or "").rstrip("/\\")
+    if cached := _CACHED.fullmatch(name):
+        return f"{cached[1]}/{cached[2]}"
     if name.startswith(("/", "~", ".")) or "://" in name or "\\" in name:
         name = name.replace("\\", "/").rpartition("/")[2]
     return name or None

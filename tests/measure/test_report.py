@@ -79,5 +79,20 @@ def test_the_text_says_what_differs_and_what_is_missing() -> None:
     assert line.split() == ["TTFT", "mean", "(ms)", "10", "10", "+0.000", "%"]
 
 
+def test_what_no_record_holds_is_said_once_and_is_no_difference_of_definitions() -> None:
+    native = {"ttft_mean_ms": 5.0, "ttft_p50_ms": 5.0, "e2e_mean_ms": 9.0}
+    unheard = run("r", [request("a", 0, ttft=None, end=None)], native=native)
+    text = render(measure_tables(unheard))
+    assert text.count("[1] not recomputed: the records do not hold what it is computed from") == 1
+    assert "differs by definition" not in text
+    assert "_ms" not in text  # our own names are no words for people
+
+
+def test_a_summary_without_counts_says_so() -> None:
+    row = {"run_id": "c", "path": "c.json", "client": "llmperf", "level": "summary"}
+    text = render(measure_tables(Tables(runs=table("runs", [row]))))
+    assert "  the number of requests is not stated\n" in text
+
+
 def test_nothing_found() -> None:
     assert render(measure_tables(Tables())) == "No run of a known client was found."

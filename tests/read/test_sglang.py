@@ -157,6 +157,32 @@ def test_replies_in_one_piece_have_no_first_token(tmp_path: Path) -> None:
     assert run_of(tables)["streaming"] is False
 
 
+WHOLE = {
+    "duration": 91.8,
+    "completed": 300,
+    "mean_e2e_latency_ms": 4760.0,
+    "mean_ttft_ms": 0.0,
+    "median_ttft_ms": 0.0,
+    "p99_ttft_ms": 0.0,
+    "mean_tpot_ms": 4.765,  # 4760 / 999: the whole reply
+    "median_tpot_ms": 4.83,
+    "mean_itl_ms": 0.0,
+    "p99_itl_ms": 0.0,
+}
+
+
+@pytest.mark.parametrize(("ttft", "taken"), [({}, False), ({"mean_ttft_ms": 40.0}, True)])
+def test_a_tpot_with_the_first_token_inside_is_not_taken(
+    tmp_path: Path, ttft: dict[str, float], taken: bool
+) -> None:
+    run = run_of(read_lines(tmp_path, OLD | WHOLE | ttft))
+    native = json.loads(run["native"])
+    assert native["e2e_mean_ms"] == 4760.0
+    assert ("tpot_mean_ms" in native, "tpot_p50_ms" in native) == (taken, taken)
+    assert any("not taken" in note for note in run["notes"]) is not taken
+    assert run["streaming"] is (None if taken else False)
+
+
 def test_one_output_token_is_streamed_without_gaps(tmp_path: Path) -> None:
     result = sglang_result(output_lens=[1, 1, 0], itls=[[], [], []], random_output_len=1)
     tables = read_lines(tmp_path, result)

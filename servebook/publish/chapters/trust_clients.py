@@ -219,7 +219,8 @@ def own_against_native(campaign: Campaign) -> Figure:
     again = other[other["theirs_deviation"].notna()]
     notes = []
     if len(other):
-        text = f"{len(other):,} figures differ by definition"
+        differ = "differs" if len(other) == 1 else "differ"
+        text = f"{words.count(len(other), 'figure')} {differ} by definition"
         if len(again):
             met = int((again["theirs_deviation"].abs() <= AGREEMENT).sum())
             text += (
