@@ -67,7 +67,9 @@ def read(source: Source) -> Tables:
             rows.where(),
             "counters of a port such as rx_bytes_phy or rx_bytes",
             rows.unusable("none that Servebook knows"),
-            "save the whole output of ethtool -S with a `### $(date +%s.%N) INTERFACE` before it",
+            "save the whole output of ethtool -S with a `### $(date +%s.%N) INTERFACE` before it; "
+            "where the driver counts by queue alone (ena, virtio, gve), save /proc/net/dev or "
+            "`ip -s -j link` in this way instead",
         )
     options = {key: value for key, value in source.options.items() if key != "interface"}
     rows.source = Source(source.format, source.root, source.main, source.files, options)

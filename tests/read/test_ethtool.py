@@ -161,3 +161,19 @@ def test_whole_readings_of_real_drivers(tmp_path: Path, driver: str, lines: int,
         int(r.rpartition("(")[2].split()[0]) for r in tables.set_aside["reason"].to_pylist()
     )
     assert used + counted == lines
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "     bw_in_allowance_exceeded: 0\n     queue_0_tx_bytes: 5\n     queue_0_rx_bytes: 7\n",
+        "     rx_queue_0_bytes: 5\n     rx_queue_0_drops: 0\n     tx_queue_0_bytes: 6\n",
+    ],
+)
+def test_a_driver_that_counts_by_queue_alone_is_refused_with_another_source(
+    tmp_path: Path, lines: str
+) -> None:
+    path = tmp_path / "eth0.log"
+    path.write_text(f"### 1795973865 eth0\nNIC statistics:\n{lines}")
+    with pytest.raises(DumpError, match=r"counts by queue alone .* `ip -s -j link`"):
+        ethtool.read(Source("ethtool", tmp_path, path, (path,)))
