@@ -36,6 +36,8 @@ from servebook.tables import Tables, table
 __all__ = ["FORMAT", "find", "is_list_of_results", "read"]
 
 _KEYS = (b'"num_prompts"', b'"completed"', b'"total_input_tokens"')
+#: Of a result that a script has relieved of its totals: its latencies are still its own.
+_SHORTENED = (b'"num_prompts"', b'"model_id"', b'"tokenizer_id"', b'"mean_ttft_ms"')
 #: Keys of a client that looks like this one. One of them alone can be metadata that somebody gave.
 _SGLANG = (b'"server_info"', b'"dataset_name"')
 
@@ -66,7 +68,7 @@ def is_list_of_results(head: bytes) -> bool:
 def _holds_results(head: bytes) -> bool:
     return (
         head.lstrip()[:1] in (b"{", b"[")
-        and all(key in head for key in _KEYS)
+        and any(all(key in head for key in keys) for keys in (_KEYS, _SHORTENED))
         and not all(key in head[:8192] for key in _SGLANG)
     )
 
@@ -108,7 +110,12 @@ def _results(text: str) -> Iterator[tuple[int, Any, str | None]]:
 def _wrong(value: Any) -> str | None:
     if not isinstance(value, dict):
         return "another JSON value"
-    missing = [key.decode() for key in _KEYS if key.decode().strip('"') not in value]
+    missing, short = (
+        [key.decode() for key in keys if key.decode().strip('"') not in value]
+        for keys in (_KEYS, _SHORTENED)
+    )
+    if not short:
+        return None
     return f"an object without {', '.join(missing)}" if missing else None
 
 
@@ -150,9 +157,14 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         if start is not None and end is not None and start <= end:
             row |= {"start_ns": start, "end_ns": end, "clock": "epoch"}
         row |= {"n_ok": own.get("n_ok"), "n_failed": own.get("n_failed")}
-        row["n_requests"] = prompts
+        row["n_requests"] = prompts if own.get("n_ok") is not None else None
         row["workload"] = _workload_of_totals(result, own.get("n_ok"))
         notes.append("only the client's summary is there: nothing can be recomputed from records")
+        if own.get("n_ok") is None:
+            asked = "some" if prompts is None else f"{prompts:,}"
+            notes.append(
+                f"its totals were taken out: of {asked} requests it does not say how they ended"
+            )
     row["workload_from"] = "lengths" if row["workload"] else None
     row["notes"] = notes
     return Tables(

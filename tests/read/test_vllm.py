@@ -214,6 +214,29 @@ def test_summary_alone() -> None:
     assert json.loads(run["native"])["ttft_mean_ms"] == pytest.approx(25.750577916634636)
 
 
+def test_a_summary_without_its_totals_keeps_its_latencies(tmp_path: Path) -> None:
+    taken = ("completed", "failed", "duration", "total_", "_throughput", "max_output", "goodput")
+    whole = json.loads(json.dumps(vllm_result()))
+    lists = {key for key, value in whole.items() if isinstance(value, list)}
+    kept = {k: v for k, v in whole.items() if k not in lists and not any(t in k for t in taken)}
+    kept |= {"tokenizer_id": "org/model", "mean_ttft_ms": 111.2, "p99_ttft_ms": 165.5}
+    run = run_of(read_text(tmp_path, json.dumps(kept)))
+    assert (run["level"], run["n_requests"], run["n_ok"], run["workload"]) == ("summary",) + (
+        None,
+    ) * 3
+    native = json.loads(run["native"])
+    assert (native["ttft_mean_ms"], native["ttft_p99_ms"]) == (111.2, 165.5)
+    assert not [key for key in native if "throughput" in key or key.startswith("n_")]
+    assert any("its totals were taken out: of 3 requests" in note for note in run["notes"])
+
+
+@pytest.mark.parametrize("missing", ["num_prompts", "model_id", "tokenizer_id", "mean_ttft_ms"])
+def test_latencies_of_something_else_are_not_claimed(tmp_path: Path, missing: str) -> None:
+    keys = {"num_prompts": 3, "model_id": "m", "tokenizer_id": "m", "mean_ttft_ms": 5.0}
+    del keys[missing]
+    assert read_text(tmp_path, json.dumps(keys)).runs.num_rows == 0
+
+
 def test_prefill_zeros_are_missing() -> None:
     run = run_of(read_tree(FIXTURES / "vllm" / "prefill_c2.json"))
     assert (run["workload"], run["n_gaps"]) == ("prefill", 0)
