@@ -15,8 +15,11 @@
     return cell.classList.contains("n") ? text.replace(/,/g, "").replace("\u2212", "-") : text;
   }
 
+  // A name that a spreadsheet would run as a formula starts with an apostrophe, as in the files.
+  const harmless = (text) => (/^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text);
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
-  const csv = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => quoted(value(cell))).join(",")).join("\n") + "\n";
+  const field = (cell) => quoted(harmless(value(cell)));
+  const csv = (table) => [...table.rows].map((row) => [...row.cells].map(field).join(",")).join("\n") + "\n";
 
   async function copy(text) {
     try {

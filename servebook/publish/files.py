@@ -26,14 +26,31 @@ TYPES = {
     "text": pa.string(),
 }
 MOST_INT64 = 2**63
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet read a text as a formula
+
+
+def _field(value: Any) -> Any:
+    """A field of CSV: a text that a spreadsheet would run as a formula starts with an apostrophe.
+
+    Names in dumps are anybody's. Numbers stay as they are, also as text.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def csv_text(table: dict[str, Any]) -> str:
-    """The table as CSV with a header line; what is absent is an empty field."""
+    """The table as CSV with a header line; what is absent is an empty field, no text a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table["columns"])
-    writer.writerows([["" if v is None else v for v in row] for row in table["rows"]])
+    writer.writerow([_field(name) for name in table["columns"]])
+    writer.writerows([[_field(value) for value in row] for row in table["rows"]])
     return out.getvalue()
 
 

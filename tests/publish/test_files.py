@@ -14,6 +14,30 @@ def test_csv_leaves_absent_fields_empty() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("+1 node", "'+1 node"),
+        ("-", "'-"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("-1.5", "-1.5"),
+        ("+2e3", "+2e3"),
+        ("a=b", "a=b"),
+        ("\u22125 %", "\u22125 %"),
+    ],
+)
+def test_no_text_is_a_formula_of_a_spreadsheet(text: str, written: str) -> None:
+    data = table(pd.DataFrame({text: [text], "n": [-3]}))
+    assert csv_text(data) == f"{written},n\n{written},-3\n"
+
+
+def test_a_formula_that_needs_quotes_is_guarded_inside_them() -> None:
+    data = table(pd.DataFrame({"a": ['=HYPERLINK("//x", "y")']}))
+    assert csv_text(data) == 'a\n"\'=HYPERLINK(""//x"", ""y"")"\n'
+
+
+@pytest.mark.parametrize(
     ("values", "expected"),
     [
         ([1, None, 2], pa.int64()),
