@@ -85,6 +85,11 @@ class Cache:
     def _entry(self, key: str) -> Path | None:
         return None if self.folder is None else self.folder / key[:2] / key
 
+    def holds(self, key: str) -> bool:
+        """Whether there is an entry under ``key``; only ``get`` tells whether it is sound."""
+        entry = self._entry(key)
+        return entry is not None and entry.is_dir()
+
     def get(self, key: str) -> Tables | None:
         """The tables under ``key``, or None; an entry that does not hold is removed."""
         entry = self._entry(key)

@@ -122,7 +122,7 @@ def test_a_line_that_was_changed_anywhere(
         (b'"metrics":{', b'"metrics":[{'),
         (b'"value":[1.5]', b'"value":[]'),
         (b'"value":[1.5]', b'"value":[1.5'),
-        (b'"metrics":{', b'"error":{"type":"\\"inter_chunk_latency\\":{\\"value\\":[1"},"metrics":{'),
+        (b'"metrics":{', b'"error":{"x":"\\"inter_chunk_latency\\":{\\"value\\":[1"},"metrics":{'),
     ],
 )  # fmt: skip
 def test_names_twice_and_forms_that_mislead(old: bytes, new: bytes) -> None:

@@ -1,0 +1,70 @@
+"""Big dumps read by several processes at once, each of which leaves its tables in the cache.
+
+The caller then reads all of them as ever, in order, and finds the tables there. So errors, order
+and results are those of one process; a process that is killed costs time and nothing else. Only
+where processes can be forked safely: on Linux, from a process without threads of its own.
+
+Own code: a pool of the standard library sends results back as pickles, hangs when a worker is
+killed, and starts threads; here a worker has nothing to send.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+
+__all__ = ["at_once", "cores"]
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
+    """Do the jobs in forked processes, one a core, and wait; False where that cannot be.
+
+    A job leaves something outside of memory. What it returns or raises is lost.
+    """
+    n = min(cores(), len(jobs))
+    # The thread that a progress bar leaves behind does nothing but wait.
+    others = [one for one in threading.enumerate() if type(one).__name__ != "TMonitor"]
+    if n < 2 or sys.platform != "linux" or len(others) > 1:
+        return False
+    inlet, outlet = os.pipe()
+    numbers = b"".join(number.to_bytes(2, "little") for number in range(min(len(jobs), 2048)))
+    os.write(outlet, numbers)  # a pipe holds 4096 bytes before anybody reads
+    os.close(outlet)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pids = [pid for _ in range(n) if (pid := _worker(jobs, inlet))]
+    os.close(inlet)
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+    return True
+
+
+def _worker(jobs: Sequence[Callable[[], object]], inlet: int) -> int:
+    parent = os.getpid()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads in libraries
+            pid = os.fork()
+    except OSError:  # no room for another process
+        return 0
+    if pid:
+        return pid
+    try:
+        while os.getppid() == parent and (number := os.read(inlet, 2)):
+            with contextlib.suppress(Exception):
+                jobs[int.from_bytes(number, "little")]()
+    finally:
+        os._exit(0)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from servebook.read import ahead, reading
+from servebook.read.ahead import at_once
+from servebook.read.discover import discover
+from tests.read.samples import record, write_lines
+
+LINUX = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="not on Linux")
+
+
+def leave(folder: Path, number: int) -> None:
+    if number == 3:
+        raise ValueError
+    if number == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    (folder / str(number)).write_text(str(os.getpid()))
+
+
+@LINUX
+def test_each_job_is_done_once_and_a_failure_is_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "cores", lambda: 3)
+    assert at_once([partial(leave, tmp_path, number) for number in range(40)])
+    found = {int(path.name): int(path.read_text()) for path in tmp_path.iterdir()}
+    assert sorted(found) == [n for n in range(40) if n not in (3, 4)]
+    assert os.getpid() not in found.values()
+
+
+def test_nothing_is_forked_from_threads_or_for_one_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [partial(leave, tmp_path, number) for number in range(2)]
+    monkeypatch.setattr(ahead, "cores", lambda: 1)
+    assert not at_once(jobs)
+    monkeypatch.setattr(ahead, "cores", lambda: 2)
+    go = threading.Event()
+    beside = threading.Thread(target=go.wait)
+    beside.start()
+    try:
+        assert not at_once(jobs)
+    finally:
+        go.set()
+        beside.join()
+    assert list(tmp_path.iterdir()) == []
+
+
+@LINUX
+def test_reading_ahead_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run in range(4):
+        lines = [record(n + 100 * run) for n in range(5)]
+        write_lines(tmp_path / "dumps" / f"run_{run}" / "profile_export.jsonl", *lines)
+    write_lines(tmp_path / "dumps" / "bad" / "profile_export.jsonl", b'{"metadata":{')
+    sources = discover(tmp_path / "dumps").sources
+    assert len(sources) == 5
+
+    def read(cache: str) -> tuple[list[object], list[tuple[str, str]]]:
+        monkeypatch.setenv("SERVEBOOK_CACHE", cache)
+        refused: list[tuple[str, str]] = []
+        parts = reading.read_sources(sources, refused)
+        return [(part.source, part.tables, part.inputs) for part in parts], refused
+
+    alone = read("")
+    monkeypatch.setattr(reading, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(reading, "_WORTH_BYTES", 1)
+    monkeypatch.setattr(ahead, "cores", lambda: 2)
+    done: list[bool] = []
+    monkeypatch.setattr(reading, "at_once", lambda jobs: done.append(at_once(jobs)))
+    cache = str(tmp_path / "cache")
+    assert read(cache) == alone
+    assert done == [True]
+    done.clear()
+    monkeypatch.setattr(reading, "at_once", lambda jobs: done.append(len(jobs) != 1))
+    assert read(cache) == alone  # only what no reader could use is tried again
+    assert done == [False]
+    assert alone[1][0][0] == "bad/profile_export.jsonl"
