@@ -98,15 +98,18 @@ _SHARED = "prompts share steps with decodes: no step is stalled"
 def stalled_steps(line: Timeline) -> tuple[Floats, Floats]:
     """Time lost in ns and prompt tokens of each stalled step of which both are known.
 
-    Lost is what the step took beyond the usual decode step of as many requests.
+    Lost is what the step took beyond the usual decode step of as many requests. Steps that held
+    parts of the same prompt count as one.
     """
     found, n = line.prefills, len(line.ends)
-    isl = np.append(line.tokens.isl, np.nan)[found.request]
-    tokens = np.bincount(found.step, isl, minlength=n)  # NaN where one is unknown
-    at = np.unique(found.step)
-    at = at[line.joined[at] & ~np.isnan(tokens[at])]
-    lost: Floats = (line.length - line.decode)[at]
-    return lost, np.asarray(tokens[at], dtype=np.float64)
+    isl = found.prompt_tokens(line.tokens.isl)
+    tokens = np.bincount(found.final, isl, minlength=n)  # NaN where one is unknown
+    # What the parts of a prompt lost belongs to the prompt, and so to the step of its last part.
+    step, begin = np.unique(found.step, return_index=True)
+    lost = np.bincount(found.final[begin], (line.length - line.decode)[step], minlength=n)
+    at = np.unique(found.final)
+    at = at[~np.isnan(lost[at]) & ~np.isnan(tokens[at])]
+    return np.asarray(lost[at], dtype=np.float64), np.asarray(tokens[at], dtype=np.float64)
 
 
 def _rate(lost: Floats, tokens: Floats) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def busiest_step(one: ClassifiedRun) -> dict[str, Any] | None:
         return None
     n = len(line.ends)
     stalled = np.bincount(line.step_of_gap[hit], minlength=n)
-    isl = np.append(line.tokens.isl, np.nan)[line.prefills.request]
+    isl = line.prefills.prompt_tokens(line.tokens.isl)
     prompts = np.bincount(line.prefills.step, minlength=n)
     tokens = np.bincount(line.prefills.step, isl, minlength=n)
     stalled[(prompts == 0) | ~line.joined] = 0

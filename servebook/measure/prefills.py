@@ -44,13 +44,28 @@ class Prefills:
 
     ``request`` is its number in the run, -1 for one without a record; ``step`` the decode step
     that its prefill ran ahead of; ``batch`` numbers the prefill steps, equal where several
-    prompts shared one; ``end`` when its first token was seen (NaN where it was not).
+    prompts shared one; ``end`` when its first token was seen (NaN where it was not). A part of a
+    prompt that is not its last has no request; ``final`` is the step that the last one ran ahead
+    of, and ``step`` itself for all others.
     """
 
     request: Ints
     step: Ints
     batch: Ints
     end: Floats
+    final: Ints
+
+    @property
+    def part(self) -> Bools:
+        """Whether each entry is a part of a prompt that did not end with it."""
+        return np.asarray(self.final != self.step)
+
+    def prompt_tokens(self, isl: Floats) -> Floats:
+        """Prompt tokens of each entry, NaN where unknown; ``isl`` is per request of the run.
+
+        A prompt counts where it ended, so its earlier parts have 0.
+        """
+        return np.where(self.part, 0.0, np.append(isl, np.nan)[self.request])
 
 
 def prefill_style(
@@ -91,12 +106,13 @@ def find_prefills(
     joined: Bools,
     decode: Floats,
     lost: bool,
+    parts: tuple[Ints, Ints],
 ) -> Prefills:
     """The prefills of a run whose prompts have steps of their own.
 
     ``step_of_request`` is each request's first decode step (-1: none); ``engine``, ``ends``,
     ``joined`` and ``decode`` (the usual length) are per step; ``lost`` says that requests without
-    a record exist.
+    a record exist; ``parts`` are those that ``servebook.measure.prompt_parts`` found.
     """
     seen = np.flatnonzero(step_of_request >= 0)
     step = step_of_request[seen]
@@ -106,34 +122,48 @@ def find_prefills(
     alone = (count > 0) & joined
     usual = float(np.median(excess[alone] / count[alone])) if alone.any() else np.nan
     request, at, end = seen, step, run.first[seen]
+    need = np.zeros(len(run.first) + 1)
     if usual > 0:
         need = _need(run, seen, usual)
         spent: Floats = np.bincount(step, need[seen], minlength=len(ends)).astype(np.float64)
         left = excess - spent
+        left[parts[0]] = np.nan  # not spare
         extra_request, extra_step, extra_end = _unseen(
             run, step_of_request, engine, ends, left, count, need, lost
         )
         request = np.concatenate([request, extra_request])
         at = np.concatenate([at, extra_step])
         end = np.concatenate([end, extra_end])
+    final = np.concatenate([at, parts[1]])
+    request = np.concatenate([request, np.full(len(parts[0]), -1, dtype=np.int64)])
+    at = np.concatenate([at, parts[0]])
+    end = np.concatenate([end, np.full(len(parts[0]), np.nan)])
     # A first token that came late with others says less than the order of the requests' starts.
     begun = np.where(request >= 0, run.start[request], np.inf)
     close = np.round(np.where(np.isnan(end), ends[at], end) / (_SAME * run.scale))
     order = np.lexsort((begun, close, at))
-    request, at, end = request[order], at[order], end[order]
-    return Prefills(request, at, _batches(run, at, end, ends, decode), end)
+    request, at, end, final = request[order], at[order], end[order], final[order]
+    return Prefills(request, at, _batches(run, at, end, ends, decode, need[request]), end, final)
 
 
-def _batches(run: RunTokens, at: Ints, end: Floats, ends: Floats, decode: Floats) -> Ints:
-    """Number the prefill steps: first tokens that came on time and together shared one."""
+def _batches(
+    run: RunTokens, at: Ints, end: Floats, ends: Floats, decode: Floats, need: Floats
+) -> Ints:
+    """Number the prefill steps: first tokens that came on time and together shared one.
+
+    Where prompts come in batches, neither does one tell of a further batch that came late, nor one
+    that came too soon after the one before it: a step in between takes the prompt's ``need``.
+    """
     if not len(at):
         return np.empty(0, dtype=np.int64)
     pair = (at[1:] == at[:-1]) & ~np.isnan(end[1:]) & ~np.isnan(end[:-1])
-    same = pair & (np.abs(end[1:] - end[:-1]) <= _SAME * run.scale)
+    apart = np.abs(end[1:] - end[:-1])
+    same = pair & (apart <= _SAME * run.scale)
     prompt = ends[at[1:]] - end[1:] >= _PROMPT * decode[at[1:]]
     on_time = pair & prompt
     together = bool(on_time.any() and same[on_time].mean() >= _TOGETHER)
-    joint = same if together else np.zeros(len(same), dtype=bool)
+    soon = pair & ((apart <= _LEAST_ROOM * need[1:]) | ~prompt)
+    joint = (same | soon) if together else np.zeros(len(same), dtype=bool)
     return np.concatenate([[0], np.cumsum(~joint)]).astype(np.int64)
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import theilslopes
 
+from servebook.measure.prompt_parts import LEAST_STEPS, decode_line, waiting
 from servebook.measure.steps import Timeline
 
 __all__ = ["slow_steps", "waited"]
@@ -20,21 +20,14 @@ __all__ = ["slow_steps", "waited"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-#: Fewer steps in which nobody waits tell nothing.
-_LEAST_STEPS = 20
 #: A step carried prompt tokens if it is longer by this share of a decode step, longer than this
 #: percentile of the plain steps, and by half of what the longest tenth of steps is longer.
 _LONGER, _PERCENTILE, _FULL = 0.1, 95, 90
-#: The slope is the median over pairs of steps; of more than this, evenly spaced ones serve.
-_MOST_STEPS = 1000
 
 
 def waited(line: Timeline) -> Bools:
     """Whether some request waited for its first token in each step."""
-    known = ~np.isnan(line.tokens.start) & ~np.isnan(line.tokens.first)
-    start, first = np.sort(line.tokens.start[known]), np.sort(line.tokens.first[known])
-    before = line.ends - np.nan_to_num(line.length)
-    return np.searchsorted(start, line.ends) > np.searchsorted(first, before, side="right")
+    return waiting(line.tokens.start, line.tokens.first, line.ends, line.length)
 
 
 def slow_steps(line: Timeline) -> Bools | None:
@@ -44,9 +37,9 @@ def slow_steps(line: Timeline) -> Bools | None:
     """
     waiting = waited(line)
     plain = line.joined & ~waiting
-    if plain.sum() < _LEAST_STEPS:
+    if plain.sum() < LEAST_STEPS:
         return None
-    usual = _decode(line.length[plain], line.decoded[plain].astype(np.float64))
+    usual = decode_line(line.length[plain], line.decoded[plain].astype(np.float64))
     excess = line.length - usual(line.decoded.astype(np.float64))
     spread = max(float(np.percentile(excess[plain], _PERCENTILE)), 0.0)
     with_it = line.joined & waiting
@@ -55,13 +48,3 @@ def slow_steps(line: Timeline) -> Bools | None:
     last = np.zeros(len(line.ends), dtype=bool)
     last[np.maximum(line.prefills.step - 1, 0)] = True
     return np.asarray(line.joined & (last | (waiting & (excess > limit))))
-
-
-def _decode(length: Floats, running: Floats) -> np.polynomial.Polynomial:
-    """The length of a plain step over the requests that decode in it: a line that never falls."""
-    pick = np.unique(np.linspace(0, len(length) - 1, min(len(length), _MOST_STEPS)).astype(int))
-    slope = 0.0
-    if len(np.unique(running[pick])) > 1:
-        with np.errstate(invalid="ignore"):  # an interval of many ties, which nobody asks for
-            slope = max(float(theilslopes(length[pick], running[pick]).slope), 0.0)
-    return np.polynomial.Polynomial([float(np.median(length - slope * running)), slope])

@@ -217,7 +217,7 @@ def gap_stalls(
 def _by_step(line: Timeline) -> tuple[Ints, Floats]:
     """Prefill steps between the two emissions of each gap, and the prompt tokens in them."""
     run, found, n = line.tokens, line.prefills, len(line.ends)
-    isl = np.append(run.isl, np.nan)[found.request]
+    isl = found.prompt_tokens(run.isl)
     unknown = np.isnan(isl)
     _, begin = np.unique(found.batch, return_index=True)
     ahead = [

@@ -232,8 +232,8 @@ def _steps(line: Timeline | None) -> dict[str, float]:
         "n_stalled_steps": hit,
         "stall_fraction_of_steps": hit / n if n else np.nan,
         "n_unseen_prefills": int(
-            (
-                np.isnan(line.prefills.end) if line.style != "shared" else np.zeros(0, dtype=bool)
-            ).sum()
+            (np.isnan(line.prefills.end) & ~line.prefills.part).sum()
+            if line.style != "shared"
+            else 0
         ),
     }

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from servebook.measure.clock import Placed, Sequence
 from servebook.measure.prefills import Prefills, find_prefills, prefill_style
+from servebook.measure.prompt_parts import prompt_parts
 from servebook.measure.replicas import MOST_CLOCKS, follows, on_few_clocks
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
@@ -140,6 +141,10 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
     )
     shared = style == "shared"
     plain = joined & (shared | ~first)
+    parts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if style == "separate":
+        parts = prompt_parts(run, step_of_request, engine, ends, decoded, joined)
+        plain[parts[0]] = False
     _, least = _usual(ends, decoded, plain, run.scale, shared)
     ends = latest_ends(ends, engine, least)
     usual, _ = _usual(ends, decoded, plain, run.scale, shared)
@@ -147,9 +152,9 @@ def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
         seen = np.flatnonzero(has)
         seen = seen[np.lexsort((run.first[seen], step_of_request[seen]))]
         at = step_of_request[seen]
-        prefills = Prefills(seen, at, at, run.first[seen])
+        prefills = Prefills(seen, at, at, run.first[seen], at)
     else:
-        prefills = find_prefills(run, step_of_request, engine, ends, joined, usual, lost)
+        prefills = find_prefills(run, step_of_request, engine, ends, joined, usual, lost, parts)
     late = np.where(step_of_gap >= 0, run.gap_end - ends[step_of_gap], np.nan)
     return Timeline(
         run,
@@ -334,7 +339,7 @@ def _batch_rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
     at = found.step[begin]
     seen = ~np.isnan(found.end)
     parts = np.split(np.arange(len(found.batch)), begin[1:]) if len(begin) else []
-    isl, start = np.append(run.isl, np.nan)[found.request], np.append(run.start, np.nan)
+    isl, start = found.prompt_tokens(run.isl), np.append(run.start, np.nan)
     came = np.where(seen, found.end, np.inf)
     latest = line.ends[at] - _LEAST_STEP * line.decode[at]
     reduce = np.add.reduceat if len(begin) else lambda values, _: values

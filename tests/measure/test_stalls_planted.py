@@ -74,6 +74,54 @@ def test_separate_prefills_under_late_deliveries(
     assert min(found.values()) >= least, found
 
 
+@pytest.mark.parametrize("pauses", [0.3, 3.0])
+@pytest.mark.parametrize(
+    ("part", "concurrency", "max_seqs", "isl"),
+    [
+        (512, 8, 16, 2048),
+        (512, 16, 8, 2048),
+        (2048, 4, 8, 4096),
+        (128, 8, 16, 1024),
+        (512, 8, 8, 400),
+    ],
+)
+def test_prompts_in_parts_with_decode_steps_in_between(
+    part: int, concurrency: int, max_seqs: int, isl: int, pauses: float
+) -> None:
+    rng = np.random.default_rng(17)
+    isls, osls = lengths(rng, 8 * concurrency, isl, 64)
+    toy = Toy(isls, osls, concurrency, max_seqs, part_tokens=part).run(rng)
+    times = delivered(toy.emitted, rng, pauses_per_s=pauses)
+    tables = as_tables(toy.start, times, isls, osls)
+    gaps = gap_stalls(tables)
+    assert set(gaps["prefill_style"]) == {"separate"}
+    found = scores(gaps, truth(gaps, toy.prefills))
+    assert min(found.values()) >= 0.99, found
+    (line,) = timelines(tables)
+    assert line.prefills.part.any()
+    (summary,) = stall_summary(tables, run_metrics(tables)).to_dict("records")
+    assert summary["n_unseen_prefills"] == 0
+    # A prompt's parts together lost what its tokens take, besides what each step costs.
+    run, _ = prefill_rate(tables).to_dict("records")
+    fixed = 1 / (1 / toy.rate + toy.base_s / part)
+    assert fixed * 0.9 <= run["rate_tok_s"] <= toy.rate * 1.1
+    assert gaps["prefill_tokens"].notna().all()
+
+
+@pytest.mark.parametrize("pauses", [0.3, 3.0])
+@pytest.mark.parametrize("concurrency", [8, 16, 24])
+def test_batched_prefills_of_equal_lengths(concurrency: int, pauses: float) -> None:
+    # In lockstep nearly all stalls are those of the few that were prefilled ahead of their batch.
+    rng = np.random.default_rng(1)
+    isls, osls = [512] * 8 * concurrency, [64] * 8 * concurrency
+    toy = Toy(isls, osls, concurrency, batched=True, part_tokens=10**9).run(rng)
+    times = delivered(toy.emitted, rng, pauses_per_s=pauses)
+    gaps = gap_stalls(as_tables(toy.start, times, isls, osls))
+    said, true = gaps["is_stall"].to_numpy(dtype=bool), truth(gaps, toy.prefills)
+    assert 0 < true.sum() < 0.1 * len(true)
+    assert (said & true).sum() >= 0.95 * max(said.sum(), true.sum())
+
+
 def test_without_late_deliveries_nothing_is_missed() -> None:
     rng = np.random.default_rng(3)
     isls, osls = lengths(rng, 60, 512, 48)

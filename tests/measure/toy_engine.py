@@ -32,6 +32,7 @@ class Toy:
     decode_s: float = 0.006
     per_seq_s: float = 0.0002
     batched: bool = False
+    part_tokens: int = 0  # so many prompt tokens at a time, and a decode step after each part
     cancel_s: Sequence[float] | None = None  # NaN: never
     start: Floats = field(init=False)
     emitted: list[list[float]] = field(init=False)
@@ -46,6 +47,8 @@ class Toy:
         arrivals = [(0.0005 * i, i) for i in range(min(self.concurrency, total))]
         sent, done, now, count = len(arrivals), 0, 0.0, 0
         prompts: list[int] = []
+        taken: list[int] = []
+        left, decode_next = 0, False
         running: list[int] = []
 
         def finish() -> None:
@@ -78,14 +81,20 @@ class Toy:
                         (prompts if one in prompts else running).remove(one)
                         finish()
             free = self.max_seqs - len(running)
-            if prompts and free > 0:
+            if not left and prompts and free > 0:
                 taken = prompts[: free if self.batched else 1]
                 del prompts[: len(taken)]
-                tokens = sum(self.isl[one] for one in taken)
+                left = sum(self.isl[one] for one in taken)
+            if left and not (decode_next and running):
+                tokens = min(left, self.part_tokens or left)
                 now += (self.base_s + tokens / self.rate) * (1 + 0.02 * abs(rng.normal()))
                 count += 1
-                emit(taken)
+                left -= tokens
+                decode_next = self.part_tokens > 0
+                if not left:
+                    emit(taken)
             elif running:
+                decode_next = False
                 step = self.decode_s + self.per_seq_s * len(running)
                 now += step * (1 + 0.02 * abs(rng.normal()))
                 emit(list(running))

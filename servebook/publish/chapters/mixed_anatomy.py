@@ -99,7 +99,11 @@ def stall_anatomy(campaign: Campaign) -> Figure:
             for name in rates.index
         ],
     )
-    unseen = sum(int((line.prefills.request < 0).sum()) for line in lines if line.style != "shared")
+    unseen = sum(
+        int(((line.prefills.request < 0) & ~line.prefills.part).sum())
+        for line in lines
+        if line.style != "shared"
+    )
     spread = "; ".join(
         f"{common.label(campaign, n)}: half of the steps within "
         f"{words.milliseconds(r['residual_p50_ms'])} of the line, nine in ten within "
