@@ -78,6 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.set_defaults(run=_export)
 
+    cache = commands.add_parser("cache", help="say what the cache holds, or empty it")
+    what = cache.add_mutually_exclusive_group()
+    what.add_argument("--prune", action="store_true", help="remove what no build will use again")
+    what.add_argument("--clear", action="store_true", help="remove everything that was kept")
+    cache.add_argument("--json", action="store_true", help="print JSON")
+    cache.set_defaults(run=_cache)
+
     build = commands.add_parser("build", help="build the page of each campaign")
     build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
@@ -158,6 +165,14 @@ def _export(args: argparse.Namespace) -> int:
     from servebook.publish.export import export
 
     _say(export(args.campaign, args.output))
+    return 0
+
+
+def _cache(args: argparse.Namespace) -> int:
+    from servebook.publish.cache_report import remove, render, report
+
+    found = remove(stale_only=args.prune) if args.clear or args.prune else report()
+    _say(json.dumps(found, indent=2) if args.json else render(found))
     return 0
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from servebook.publish.places import spelled
 from servebook.read.sums import cache_folder, remembered_sha256, stamp, write_whole
 
-__all__ = ["Ingredients", "digest_of", "ingredients", "record", "up_to_date"]
+__all__ = ["FOLDER", "Ingredients", "digest_of", "ingredients", "program", "record", "up_to_date"]
 
 FOLDER = "pages"
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -64,10 +64,11 @@ def ingredients(root: Path, base: Path, notebooks: Path | None = None) -> Ingred
     rest = {name: text for name, text in lying.items() if name not in chapters}
     look = [_files(base / "report" / name) for name in ("template", "text")]
     campaign = digest_of(root.name, spelled(root, base), _files(root))
-    return Ingredients(_program(), campaign, chapters, digest_of(rest), digest_of(look))
+    return Ingredients(program(), campaign, chapters, digest_of(rest), digest_of(look))
 
 
-def _program() -> str:
+def program() -> str:
+    """A digest of the package, the interpreter and the installed packages."""
     installed = sorted(
         name
         for place in sys.path

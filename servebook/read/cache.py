@@ -133,7 +133,7 @@ def _write(folder: Path, key: str, tables: Tables) -> None:
             path = folder / f"{field.name}.parquet"
             pq.write_table(table, path, **_PARQUET.get(field.name, _USUAL))
             sums[field.name] = _sha256(path)
-    index = {"form": _FORM, "key": key, "sha256": sums}
+    index = {"form": _FORM, "key": key, "reader": reader_version(), "sha256": sums}
     (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
 
 

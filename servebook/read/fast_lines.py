@@ -48,9 +48,9 @@ def decoded(lines: Iterable[tuple[int, bytes]]) -> Iterator[Decoded]:
 
 def _with_gaps(batch: list[tuple[int, bytes, dict[str, Any] | None, bytes]]) -> Iterator[Decoded]:
     texts = [text for _, _, record, text in batch if record is not None]
-    found = ns_of_ms(texts) if texts else []
-    if found is None:  # one of them is unusual: find out which
-        found = []
+    at_once = ns_of_ms(texts) if texts else []
+    found: list[Ints | None] = list(at_once or [])
+    if at_once is None:  # one of them is unusual: find out which
         for text in texts:
             alone = ns_of_ms([text])
             found.append(None if alone is None else alone[0])
