@@ -28,6 +28,7 @@ class About:
     findings: tuple[str, ...]
     versions: dict[str, str]
     command: str
+    issues: tuple[dict[str, Any], ...] = ()  # as ``known_issues`` tells them
     masked: str = ""  # what the page calls by other names, in words
 
     @property
@@ -38,7 +39,7 @@ class About:
 
 def restored(fields: dict[str, Any]) -> About:
     """What ``dataclasses.asdict`` and JSON made of an ``About``, as one again."""
-    lists = {name: tuple(fields[name]) for name in ("inputs", "findings")}
+    lists = {name: tuple(fields[name]) for name in ("inputs", "findings", "issues")}
     return About(**{**fields, **lists})
 
 
@@ -51,6 +52,12 @@ def _load(root: Path) -> Any:
     from servebook.read.privacy import masked
 
     return masked(load(root))
+
+
+def _issues(campaign: Any) -> tuple[dict[str, Any], ...]:
+    from servebook.publish.known_issues import known_issues
+
+    return known_issues(campaign) if getattr(campaign.manifest, "notes", ()) else ()
 
 
 _MANY = {"switch": "switches"}
@@ -89,5 +96,6 @@ def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> 
         findings=tuple(campaign.findings),
         versions=_versions(),
         command=f"servebook build {spelled(root, home)}",
+        issues=_issues(campaign),
         masked=_masked(campaign),
     )

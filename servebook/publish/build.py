@@ -6,6 +6,7 @@ One driver process. Whatever fails, the last good page stays and the error names
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 import tempfile
 import time
@@ -29,6 +30,7 @@ from servebook.publish.files import write_chart, write_claims, write_tables
 from servebook.publish.forks import Zygote
 from servebook.publish.fresh import Ingredients, ingredients, record
 from servebook.publish.kept import Kept, drawing_version
+from servebook.publish.known_issues import attach
 from servebook.publish.page import render
 from servebook.publish.places import campaign_folders, home, spelled
 from servebook.publish.release import publish, staging, writable
@@ -217,6 +219,7 @@ def _build_one(page: _Page, output: Path, notebooks: Path, site: _Site, load: Lo
             n_left = len(page.notebooks) - len(ready)
             facts, zygote = stack.enter_context(_opened(page, n_left, site, load))
         content = collect(_chapters(page, ready, site, zygote, drawings))
+        facts = dataclasses.replace(facts, issues=tuple(attach(content, facts.issues)))
     with report.step(f"{root.name}: drawing"):
         try:
             drawings.fill(content)

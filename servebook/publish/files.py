@@ -130,6 +130,7 @@ def claims(content: Content, about: About) -> dict[str, Any]:
             for name, entry in GLOSSARY.items()
         ],
         "findings": list(about.findings),
+        "known_issues": list(about.issues),
         "masked": about.masked,
         "inputs": list(about.inputs),
         "versions": about.versions,

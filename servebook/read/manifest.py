@@ -94,18 +94,27 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     check_slos(manifest.slos, at.child("slos"), slos.line if slos else None)
     check_gates(manifest.gates, at.child("gates"))
     for index, note in enumerate(manifest.notes):
-        if sum(target is not None for target in (note.figure, note.run, note.configuration)) != 1:
-            raise (
-                at.child("notes")
-                .item(index)
-                .error(
-                    note.line,
-                    "exactly one of `figure`, `run` and `configuration`",
-                    "none or several",
-                    "say what the note is about",
-                )
-            )
+        _check_note(note, at.child("notes").item(index))
     return manifest
+
+
+def _check_note(note: Note, at: At) -> None:
+    condition = note.workload is not None or note.concurrency is not None
+    targets = sum(target is not None for target in (note.figure, note.run, note.configuration))
+    if targets > 1 or (targets == 0 and not condition):
+        raise at.error(
+            note.line,
+            "exactly one of `figure`, `run` and `configuration`",
+            "none or several",
+            "say what the note is about; `workload` and `concurrency` choose runs, too",
+        )
+    if note.figure is not None and condition:
+        raise at.error(
+            note.line,
+            "`workload` and `concurrency` beside runs only",
+            "a `figure`",
+            "remove them, or name runs in place of the figure",
+        )
 
 
 def _check_configurations(manifest: Manifest, at: At, lines: Mapping[str, int]) -> None:

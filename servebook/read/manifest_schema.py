@@ -165,13 +165,17 @@ class Price:
 
 @dataclass(frozen=True)
 class Note:
-    """A known issue, shown beside one figure, run or configuration."""
+    """A known issue, listed at the head of the page and shown beside what it is about."""
 
     line: int = field(repr=False)
     text: str = key(TEXT, "the remark", required=True)
     figure: str | None = key(TEXT, "id of the figure")
     run: str | None = key(TEXT, "path of the run; wildcards allowed")
     configuration: str | None = key(REFERENCE, "name of the configuration")
+    workload: str | None = key(
+        choice("prefill", "decode", "mixed", "other"), "only runs of this load"
+    )
+    concurrency: int | None = key(_COUNT, "only runs with so many requests in flight")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from servebook.tables import Tables
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CANARY = "kanarienvogel7"
+READ = (".json", ".jsonl", ".csv", ".prom", ".log", ".yaml")
 
 #: Where a text of a dump may stand: under an alias on the page, or as the name of software.
 ALIASED = {("samples", "device"), ("samples", "interface")}
@@ -62,7 +63,7 @@ def units() -> list[Path]:
         found += [
             path
             for path in sorted((FIXTURES / group).rglob("*"))
-            if path.is_file() and path.suffix in (".json", ".jsonl", ".csv", ".prom", ".log")
+            if path.is_file() and path.suffix in READ
         ]
     return found
 
@@ -125,6 +126,9 @@ def versions(path: Path) -> Iterator[tuple[str, str]]:
             out = io.StringIO()
             csv.writer(out).writerows([rows[0], *changed])
             yield f"column {rows[0][column]}", out.getvalue()
+    elif path.suffix == ".yaml":
+        for key in sorted(set(re.findall(r"^[ -]*(\w+): \S", text, re.MULTILINE))):
+            yield f"key {key}", re.sub(rf"(?m)^([ -]*{key}: )\S.*$", rf"\g<1>{CANARY}", text)
     else:
         for label in sorted(set(re.findall(r'(\w+)="', text))):
             yield f"label {label}", re.sub(rf'\b{label}="[^"]*"', f'{label}="{CANARY}"', text)
@@ -172,7 +176,7 @@ def test_no_private_field_reaches_a_table(unit: Path, tmp_path: Path) -> None:
     _, n_before = leaks(root)
     tried, told = 0, []
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
-        if path.suffix not in (".json", ".jsonl", ".csv", ".prom", ".log"):
+        if path.suffix not in READ:
             continue
         original = path.read_bytes()
         if len(original) > 400_000:

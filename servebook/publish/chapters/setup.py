@@ -12,6 +12,7 @@ from servebook.measure.settings import SETTINGS, compare
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.charts.matrix import of_settings
+from servebook.publish.known_issues import known_issues
 from servebook.publish.output import Figure, Section, Statement
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
@@ -77,9 +78,9 @@ def measured(campaign: Campaign) -> Section:
             f"{words.utc(int(span['end_ns'].max()))}."
         )
     notes = [
-        f"{common.label(campaign, n.configuration) if n.configuration else n.run}: {n.text.strip()}"
-        for n in campaign.manifest.notes
-        if n.figure is None
+        f"{one['about']}: {one['text']}"
+        for one in known_issues(campaign)
+        if not one["figure"]
     ]
     return Section(id="setup-measured", paragraphs=(f"{first} {second}", *notes))
 
