@@ -235,25 +235,34 @@ def distribution(campaign: Campaign) -> Figure:
         )
         if not front:
             continue
-        for q, text in ((99.0, "p99"), (99.9, "p99.9")):
-            if below_floor(q, len(pool)):
-                continue
-            value = percentile(pool, q)
-            marks.append(
-                {
-                    "series": row["row_label"],
-                    "x": value,
-                    "share": 1 - q / 100,
-                    "text": f"{row['label']}\n{text} {words.milliseconds(value)}"
-                    + (f"\n{len(pooled)} runs pooled" if len(pooled) > 1 else ""),
-                    "colour": row["colour"],
-                    "ink": row["ink"],
-                    "shape": row["shape"],
-                }
-            )
+        drawn = [
+            (q, text, percentile(pool, q))
+            for q, text in ((99.0, "p99"), (99.9, "p99.9"))
+            if not below_floor(q, len(pool))
+        ]
+        named = "\n".join(
+            [
+                str(row["label"]),
+                *(f"{text} {words.milliseconds(value)}" for _, text, value in drawn),
+                *([f"{len(pooled)} runs pooled"] if len(pooled) > 1 else []),
+            ]
+        )
+        marks += [
+            {
+                "series": row["row_label"],
+                "x": value,
+                "share": 1 - q / 100,
+                "value": f"{text} {words.milliseconds(value)}",
+                "text": named if text == "p99" else "",  # one label for both marks of a series
+                "colour": row["colour"],
+                "ink": row["ink"],
+                "shape": row["shape"],
+            }
+            for q, text, value in drawn
+        ]
     front = rows[rows["concurrency"] == chosen]
-    hump = _hump(front)
-    columns = ["series", "x", "share", "text", "colour", "ink", "shape"]
+    hump, which = _hump(front)
+    columns = ["series", "x", "share", "value", "text", "colour", "ink", "shape"]
     shown = pd.DataFrame(percentiles)
     others = len(rows) - len(front)
     word = gap_word(campaign, rows)
@@ -272,7 +281,7 @@ def distribution(campaign: Campaign) -> Figure:
             "share of gaps longer than this (log)",
         ),
         table=shown,
-        alt=f"{hump}. " + " ".join(str(m["text"]).replace("\n", ", ") + "." for m in marks),
+        alt=f"{hump}. " + " ".join(f"{m['series']}: {m['value']}." for m in marks),
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
         notes=(
@@ -281,12 +290,20 @@ def distribution(campaign: Campaign) -> Figure:
                 f"ones), and its shortest {words.percent(_SHORTEST)} of gaps are not drawn. The "
                 "table's percentiles use all gaps."
             ),
+            *which,
         ),
     )
 
 
-def _hump(front: pd.DataFrame) -> str:
-    """Whether the tail stands apart from the body: p99 against p90 of the front conditions."""
+#: A title names at most so many conditions; of more it says how many, and a note names them.
+_MOST_NAMED = 3
+
+
+def _hump(front: pd.DataFrame) -> tuple[str, tuple[str, ...]]:
+    """Whether the tail stands apart from the body: p99 against p90 of the front conditions.
+
+    Returns the title and, where it counts conditions, the notes that name them.
+    """
     parts = []
     for row in front.to_dict("records"):
         body = row["itl_p90_ms"] / row["itl_p50_ms"]
@@ -295,11 +312,20 @@ def _hump(front: pd.DataFrame) -> str:
         parts.append((row["name"], apart))
     yes = [name for name, apart in parts if apart]
     no = [name for name, apart in parts if not apart]
-    if yes and no:
-        return (
-            f"Most gaps are one decode step; with {words.listed(yes)} a second group of long gaps "
-            f"stands apart, with {words.listed(no)} it does not"
+    rest = "a second group of long gaps stands apart"
+    if yes and no and len(parts) > _MOST_NAMED:
+        title = f"Most gaps are one decode step; in {len(yes)} of {len(parts)} conditions {rest}"
+        note = (
+            "A second group (p99 more than twice p90, and by a larger factor than p90 exceeds the "
+            f"median): {words.listed(yes)}. None: {words.listed(no)}."
         )
+        return title, (note,)
+    if yes and no:
+        title = (
+            f"Most gaps are one decode step; with {words.listed(yes)} {rest}, with "
+            f"{words.listed(no)} it does not"
+        )
+        return title, ()
     if yes:
-        return "Most gaps are one decode step; a second group of long gaps stands apart"
-    return "The gaps form one group; no second group of long gaps stands apart below p99"
+        return f"Most gaps are one decode step; {rest}", ()
+    return "The gaps form one group; no second group of long gaps stands apart below p99", ()

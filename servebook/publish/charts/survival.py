@@ -33,15 +33,16 @@ def longer_than(
     Args:
         curves: series, x, share (0 to 1), colour, context (bool: drawn thin and grey, its colour
             is not used).
-        marks: series, x, share, text, colour, ink, shape: percentiles, named; their texts stand in
-            a column at the right, joined to their marks by a thin line.
+        marks: series, x, share, value, text, colour, ink, shape: percentiles; the texts that are
+            not empty stand in a column at the right, joined to their marks by a thin line.
         x_title: title with the unit.
         y_title: title of the share axis.
         height: of the picture in px.
 
     """
     # Labels that need more than the plot's height would press the plot flat.
-    height = max(height, label_room(marks["text"]) + 60 if len(marks) else 0)
+    named = marks[marks["text"] != ""]
+    height = max(height, label_room(named["text"]) + 60 if len(named) else 0)
     x_range = log_range(list(curves["x"]), 0.02, 0.02)
     shares = curves.loc[curves["share"] > 0, "share"]
     low = min([float(shares.min()) if len(shares) else 0.001, 0.001])
@@ -81,22 +82,24 @@ def longer_than(
                 )
             )
     if len(marks):
-        texts = list(marks["text"])
-        placed = marks.assign(
-            label_y=label_positions(list(marks["share"]), texts, y_range, height - 50),
+        texts = list(named["text"])
+        placed = named.assign(
+            label_y=label_positions(list(named["share"]), texts, y_range, height - 50),
             edge=x_range[1],
         )
-        base = alt.Chart(placed)
+        base = alt.Chart(placed.drop(columns="value"))
         layers += [
             base.mark_rule(
                 strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8
             ).encode(x=x, y=y, x2="edge:Q", y2="label_y:Q"),
-            base.mark_point(size=85, stroke="white", strokeWidth=1).encode(
+            alt.Chart(marks.drop(columns=["text", "ink"]))
+            .mark_point(size=85, stroke="white", strokeWidth=1)
+            .encode(
                 x=x,
                 y=y,
                 fill=alt.Fill("colour:N", scale=None),
                 shape=alt.Shape("shape:N", scale=None),
-                tooltip=[alt.Tooltip("series:N"), alt.Tooltip("text:N", title="value")],
+                tooltip=[alt.Tooltip("series:N"), alt.Tooltip("value:N")],
             ),
             base.mark_text(align="left", dx=5, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),

@@ -77,8 +77,20 @@ def tails() -> Any:
 def survival() -> Any:
     curve = [{"series": "label a", "x": x, "share": s} for x, s in ((5, 1.0), (6, 0.1), (60, 0.01))]
     curves = pd.DataFrame(curve).assign(colour="#0072B2", context=False)
-    mark = {"series": "label a", "x": 60.0, "share": 0.01, "text": "label a\np99 60 ms", **BLUE}
-    return longer_than(curves, pd.DataFrame([mark]), "gap, ms", "share")
+    mark = {"series": "label a", "x": 60.0, "share": 0.01, "value": "p99 60 ms", **BLUE}
+    marks = [{**mark, "text": "label a\np99 60 ms"}, {**mark, "share": 0.001, "text": ""}]
+    return longer_than(curves, pd.DataFrame(marks), "gap, ms", "share")
+
+
+def test_a_mark_without_a_text_is_drawn_without_a_label() -> None:
+    layers = survival().to_dict()["layer"]
+    rows = {one["mark"]["type"]: len(survival_rows(one)) for one in layers[1:]}
+    assert rows == {"rule": 1, "point": 2, "text": 1}
+
+
+def survival_rows(layer: dict[str, Any]) -> list[dict[str, Any]]:
+    data = survival().to_dict()["datasets"]
+    return list(data[layer["data"]["name"]])
 
 
 @pytest.mark.parametrize("n", [1, 12])
@@ -86,7 +98,9 @@ def test_many_labels_do_not_press_the_plot_flat(n: int) -> None:
     names = [f"label {i}" for i in range(n)]
     curve = [{"series": s, "x": x, "share": y} for s in names for x, y in ((5, 1.0), (60, 0.01))]
     row = {"x": 60.0, "share": 0.01, **BLUE}
-    marks = pd.DataFrame([{"series": s, "text": f"{s}\nof two\nlines", **row} for s in names])
+    marks = pd.DataFrame(
+        [{"series": s, "value": "p99", "text": f"{s}\nof two\nlines", **row} for s in names]
+    )
     curves = pd.DataFrame(curve).assign(colour="#0072B2", context=False)
     ends = [part for s in names for part in line(s + "\ntwo\nlines", BLUE, {1: 10.0, 4: 20.0})]
     for chart in (
