@@ -35,6 +35,10 @@ lab: $(READY) ## open the notebooks in JupyterLab, on this machine only
 test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: bench
+bench: $(READY) ## measure reading beside other parsers (ARGS="--mb 1000 --build": more)
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
+
 .PHONY: lint
 lint: $(READY) ## check style, types and notebooks; change nothing
 	$(BIN)/ruff check .
