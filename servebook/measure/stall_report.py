@@ -105,6 +105,11 @@ def _render(tables: Tables, found: list[ClassifiedRun], seen: pd.DataFrame) -> s
     )
     lines.append(_link_words(list(cells), by_counters))
     lines += _unstepped(found)
+    lines += [
+        f"Uncertain in {row['run_id']}: {row['doubt']}."
+        for row in summary.to_dict("records")
+        if row["doubt"]
+    ]
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
+from servebook.measure.certainty import doubts
 from servebook.measure.stalled_gaps import CAUSES, ClassifiedRun, classify, gap_stalls
 from servebook.measure.steps import Timeline
 from servebook.tables import Tables
@@ -67,10 +68,11 @@ SUMMARY_COLUMNS = (
     "n_stalled_steps",
     "stall_fraction_of_steps",
     "n_unseen_prefills",
+    "doubt",
     "why",
 )
 
-_WORDS = ("run_id", "configuration", "workload", "prefill_style", "baseline", "why")
+_WORDS = ("run_id", "configuration", "workload", "prefill_style", "baseline", "doubt", "why")
 
 
 def stall_summary(
@@ -94,8 +96,9 @@ def stall_summary(
     n_prefill_batches, prefill_batch_mean (k), running_peak (c, the most requests that decoded at
     once), expected_stall_frequency ((c - k) / (k (OSL - 1))); n_engines, n_decode_steps (that
     follow another one of a running request), n_stalled_steps (of these, those after a stall),
-    stall_fraction_of_steps, n_unseen_prefills (without a first token in the dump); why (words
-    where stalls cannot be told, else ""). ``links``, ``classified``: see ``gap_stalls``.
+    stall_fraction_of_steps, n_unseen_prefills (without a first token in the dump); doubt (why the
+    run's stalls are uncertain, by ``servebook.measure.certainty``, else ""); why (words where
+    stalls cannot be told, else ""). ``links``, ``classified``: see ``gap_stalls``.
     """
     if classified is None:
         classified = classify(tables, links)
@@ -109,7 +112,7 @@ def stall_summary(
         row: dict[str, Any] = {
             name: run[name]
             for name in ("run_id", "configuration", "workload", "concurrency", "n_gaps")
-        } | {"prefill_style": "", "baseline": "", "p99_sees_stalls": pd.NA, "why": ""}
+        } | {"prefill_style": "", "baseline": "", "p99_sees_stalls": pd.NA, "doubt": "", "why": ""}
         row["stall_share_estimate"] = run["stall_share_estimate"]
         one = found.get(str(run["run_id"]))
         if one is None:
@@ -218,7 +221,7 @@ def _batches(one: ClassifiedRun, counted: Bools, osl: float) -> dict[str, float]
     }
 
 
-def _steps(line: Timeline | None) -> dict[str, float]:
+def _steps(line: Timeline | None) -> dict[str, Any]:
     if line is None:
         return {}
     stalled = np.zeros(len(line.ends), dtype=bool)
@@ -231,6 +234,7 @@ def _steps(line: Timeline | None) -> dict[str, float]:
         "n_decode_steps": n,
         "n_stalled_steps": hit,
         "stall_fraction_of_steps": hit / n if n else np.nan,
+        "doubt": "; ".join(doubts(line)),
         "n_unseen_prefills": int(
             (np.isnan(line.prefills.end) & ~line.prefills.part).sum()
             if line.style != "shared"

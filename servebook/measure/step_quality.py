@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure.clock import NEAR
 from servebook.measure.steps import Timeline
 
-__all__ = ["step_quality"]
+__all__ = ["on_time_fraction", "step_quality"]
+
+
+def on_time_fraction(line: Timeline) -> float:
+    """The share of tokens within a fifth of a decode step of their step's end; NaN without any.
+
+    Of tokens in steps with several.
+    """
+    late = _late(line)
+    return float((late <= NEAR * line.tokens.scale).mean()) if len(late) else float("nan")
+
+
+def _late(line: Timeline) -> npt.NDArray[np.float64]:
+    known = line.step_of_gap >= 0
+    return np.asarray(line.late[known & (line.decoded[line.step_of_gap] > 1)])
 
 
 def step_quality(lines: Iterable[Timeline]) -> pd.DataFrame:
@@ -24,9 +39,7 @@ def step_quality(lines: Iterable[Timeline]) -> pd.DataFrame:
     rows = []
     for line in lines:
         known = line.step_of_gap >= 0
-        several = known & (line.decoded[line.step_of_gap] > 1)
-        late = line.late[several]
-        near = NEAR * line.tokens.scale
+        late = _late(line)
         some = len(late) > 0
         rows.append(
             {
@@ -36,7 +49,7 @@ def step_quality(lines: Iterable[Timeline]) -> pd.DataFrame:
                 "n_steps": int((line.decoded > 0).sum()),
                 "n_prefill_steps": len(np.unique(line.prefills.batch)),
                 "n_tokens": int(known.sum()),
-                "on_time_fraction": float((late <= near).mean()) if some else np.nan,
+                "on_time_fraction": on_time_fraction(line),
                 "jitter_ms": float(np.median(late)) / 1e6 if some else np.nan,
                 "jitter_p99_ms": float(np.percentile(late, 99)) / 1e6 if some else np.nan,
             }

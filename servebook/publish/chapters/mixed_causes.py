@@ -61,6 +61,8 @@ def stall_causes(campaign: Campaign) -> Figure:
             f"{words.percent(by_prefill / total)} of the {total:,} stalls in {several} are "
             f"prefills of other requests; unexplained: {unexplained}"
         )
+    if uncertain := int((rows["doubt"] != "").sum()):
+        title += f"; uncertain in {words.count(uncertain, 'run')}"
     unwatched = [run for run in runs if run not in watched]
     notes = (
         f"Stall: {METRICS['n_stalls'].definition}.",
@@ -91,7 +93,15 @@ def stall_causes(campaign: Campaign) -> Figure:
         table=common.table(rows.reset_index(), [("run", "run"), *_COLUMNS]),
         source=common.source(campaign, mixed_rows(campaign)),
         runs=tuple(sorted(runs)),
-        notes=(*(note for note in notes if note), *common.left_out_notes(campaign, WORKLOAD)),
+        notes=(
+            *(note for note in notes if note),
+            *(
+                f"Uncertain in {name}: {doubt}."
+                for name, doubt in zip(rows["run"], rows["doubt"], strict=True)
+                if doubt
+            ),
+            *common.left_out_notes(campaign, WORKLOAD),
+        ),
         open_table=True,
     )
 
