@@ -295,19 +295,22 @@ def _add(
     # Panels draw what is sent below the axis: then no value of the series is above it.
     mirrored = not any(value > 0 for _, _, value, _, _ in found)
     device = rows.alias(legend.device) if legend.device else _DEVICE
+    numbers: dict[tuple[str, str], int] = {}
     for line, ns, value, kind, metric in found:
         if value < 0 and not (mirrored and kind == "rate"):
             rows.aside_once(f"column {one.place}", "a rate cannot be negative", line)
             continue
-        number = rows.series(
-            device,
-            interface,
-            metric,
-            legend.direction,
-            scope=legend.scope,
-            kind=kind,
-            bits=legend.bits,
-        )
+        number = numbers.get((metric, kind))
+        if number is None:
+            number = numbers[metric, kind] = rows.series(
+                device,
+                interface,
+                metric,
+                legend.direction,
+                scope=legend.scope,
+                kind=kind,
+                bits=legend.bits,
+            )
         rows.add(number, ns, abs(value), stamp, line)
 
 

@@ -82,6 +82,7 @@ class Clock:
 
     def __init__(self, texts: Iterable[str], zone: str | None) -> None:
         self.zone = zone
+        self._known: dict[str, int] = {}  # each time stands in a file once per series
         found = [match for text in texts if (match := _DATE.fullmatch(text.strip()))]
         firsts = {int(match["first"]) for match in found if match["mark"] == "/"}
         seconds = {int(match["second"]) for match in found if match["mark"] == "/"}
@@ -93,7 +94,12 @@ class Clock:
 
     def ns(self, text: str) -> int:
         """Epoch ns; raises ValueError, in words, for a time that cannot be placed."""
-        text = text.strip()
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._placed(text.strip())
+        return known
+
+    def _placed(self, text: str) -> int:
         try:
             return epoch_ns(text)[0]
         except ValueError:
