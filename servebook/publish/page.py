@@ -35,7 +35,16 @@ from servebook.publish.display import KINDS
 from servebook.publish.pack import pack, shared_config
 from servebook.publish.tabular import ABSENT
 
-__all__ = ["MOST_ROWS", "OPEN_ROWS", "exact", "headline", "json_block", "markdown", "render"]
+__all__ = [
+    "MOST_ROWS",
+    "OPEN_ROWS",
+    "counted",
+    "exact",
+    "headline",
+    "json_block",
+    "markdown",
+    "render",
+]
 
 #: The page's own scripts, in the order in which they run.
 SCRIPTS = ("page.js", "linked.js", "tools.js")
@@ -107,6 +116,16 @@ def headline(value: float, unit: str) -> str:
     return "< 0.0001" if 0 < abs(value) < 1e-4 else words.number(value)
 
 
+def counted(noun: str | None, n: int) -> str:
+    """What a statement's n counts, in the singular where there is one of it.
+
+    >>> counted("runs", 1), counted("runs", 2), counted("repeats of 3 runs", 1), counted(None, 1)
+    ('run', 'runs', 'repeat of 3 runs', '')
+    """
+    first, space, rest = (noun or "").partition(" ")
+    return (first.removesuffix("s") if n == 1 else first) + space + rest
+
+
 def exact(value: float | None, shown: str) -> str:
     """A number's full value where the text that is shown for it has lost digits, else nothing.
 
@@ -149,6 +168,7 @@ class _Exporter(TemplateExporter):
         environment.filters |= {
             "prose": markdown,
             "code": code,
+            "counted": counted,
             "json_block": json_block,
             "exact": exact,
             "headline": headline,

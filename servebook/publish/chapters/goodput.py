@@ -285,8 +285,8 @@ def frontier(campaign: Campaign) -> Figure:
     lead = words.listed(sides, most=3)
     n_series = rows["series"].nunique()
     title = (
-        f"{lead} {'is' if len(sides) == 1 else 'share'} the frontier alone: no other gives more "
-        "tokens per GPU at the same speed for a user"
+        f"{words.capital(lead)} is the frontier alone: no other gives more tokens per GPU at the "
+        "same speed for a user"
         if len(sides) == 1 and n_series > 1
         else f"The frontier between a GPU's tokens and a user's speed runs over {lead}"
     )

@@ -177,7 +177,7 @@ def more_nodes(campaign: Campaign) -> Figure:
         alt=f"{title}. " + " ".join(f"On {_nodes(p['nodes'])} {p['tip']}." for p in points),
         source=f"model: (M − 1) / M; put in: {campaign.manifest.provenance} counters of prefill",
         runs=runs,
-        notes=(f"Assumed: {words.listed(_ASSUMED)}.", *(f"Breaks first. {b}" for b in _BREAKS)),
+        notes=(f"Assumed: {words.listed(_ASSUMED)}. What gives way first stands below.",),
     )
 
 

@@ -141,13 +141,6 @@ def _largest(deviations: pd.Series[float]) -> float:
     return round(100 * float(deviations.abs().max()), _DECIMALS) + 0.0
 
 
-def _why(reasons: pd.Series[str]) -> str:
-    """One kind of reason, of which the numbers may differ from run to run."""
-    kinds = sorted(set(reasons))
-    more = f" (and {len(kinds) - 1} alike)" if len(kinds) > 1 else ""
-    return f"Differs by definition: {kinds[0]}{more}. ({words.count(len(reasons), 'figure')})"
-
-
 def kinds_of(reasons: pd.Series[str]) -> pd.Series[str]:
     """Reasons without their numbers, which differ from run to run."""
     return reasons.str.replace(r"\d[\d.,]*", "#", regex=True)
@@ -228,10 +221,7 @@ def own_against_native(campaign: Campaign) -> Figure:
                 f"{words.percent(AGREEMENT)}"
             )
         notes.append(text + ".")
-        alike = sorted(
-            other.groupby(kinds_of(other["reason"]), sort=True), key=lambda item: -len(item[1])
-        )
-        notes += [_why(part["reason"]) for _, part in alike[:6]]
+        notes.append("What the clients mean, and why it differs, stands in the next figure.")
     return Figure(
         id="trust-native",
         title=title,
