@@ -189,7 +189,6 @@ def _opened(
     if n_left == 0 and (facts := page.about()) is not None:
         yield facts, None
         return
-    site.workers.start()
     zygote = site.workers.zygote
     if zygote is not None and not zygote.ready():
         site.report.say("kernels are started one by one: the process to fork them from ended")
@@ -214,6 +213,9 @@ def _build_one(page: _Page, output: Path, notebooks: Path, site: _Site, load: Lo
         Kept("drawings", drawing_version() if page.made_of else None, renew=site.force),
     )
     ready = page.ready()
+    if len(ready) < len(page.notebooks):
+        _ = site.workers.zygote  # it imports while the drawing worker starts
+    drawings.start()
     with contextlib.ExitStack() as stack:
         with report.step(f"{root.name}: reading"):
             n_left = len(page.notebooks) - len(ready)

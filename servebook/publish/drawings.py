@@ -16,6 +16,8 @@ __all__ = ["Drawings"]
 
 T = TypeVar("T")
 
+_BUNDLE = "bundle"
+
 
 class Drawings:
     """The drawings asked for so far, by figure; the worker that draws is started for the first."""
@@ -80,14 +82,17 @@ class Drawings:
         """SVG and PNG of a figure, for the folder beside the page."""
         return self._files[figure][1].result()
 
+    def start(self) -> None:
+        """Have the Vega script made while notebooks run, and the worker started with it."""
+        kept = self._kept.get(_BUNDLE)
+        self._bundle = self._workers.bundle if kept is None else _done(kept.decode())
+        self._bundle_is_new = kept is None
+
     def bundle(self) -> str:
-        """The Vega script."""
-        key = digest_of("bundle")
-        kept = self._kept.get(key)
-        if kept is not None:
-            return kept.decode()
-        script = self._workers.bundle.result()
-        self._kept.put(key, script.encode())
+        """The Vega script that was asked for at the start."""
+        script = self._bundle.result()
+        if self._bundle_is_new:
+            self._kept.put(_BUNDLE, script.encode())
         return script
 
 

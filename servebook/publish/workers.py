@@ -16,7 +16,7 @@ __all__ = ["Workers"]
 
 
 class Workers:
-    """A context manager; each worker is started when it is first asked for, or by ``start``.
+    """A context manager; each worker is started when it is first asked for.
 
     ``folder`` is for sockets and files. On leaving, however that comes, all are ended.
     """
@@ -28,10 +28,6 @@ class Workers:
             self.folder = stack.enter_context(scratch())
             self._stack = stack.pop_all()
         return self
-
-    def start(self) -> None:
-        """Start them all, while the caller goes on."""
-        _ = self.zygote, self.bundle
 
     @cached_property
     def zygote(self) -> Zygote | None:

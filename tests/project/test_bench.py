@@ -23,7 +23,7 @@ def test_the_bench_runs_at_a_small_size(project_root: Path, tmp_path: Path) -> N
             row = ways[way]
             assert row["n_gaps"] == reading["n_gaps"]
             assert row["peak_rss_bytes"] > 10_000_000
-            assert row["servebook_times_cpu"] > 0
+            assert row["servebook_times_wall"] > 0
             assert way in done.stdout
         for row in ways.values():
             assert "cpu_s" in row or "skipped" in row
