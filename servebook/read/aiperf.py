@@ -30,7 +30,7 @@ from servebook.read.files import lines, loads, read_text, sha256
 from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, shared
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import Format, Source, relative
-from servebook.read.values import text
+from servebook.read.values import number, text
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "read"]
@@ -146,7 +146,7 @@ def _run(
         if not row["streaming"] and any(t is not None for t in first_tokens):
             row["streaming"] = True
     else:
-        row |= _summary_only(own, manifest, notes) | {"level": "summary"}
+        row |= _summary_only(own, summary, manifest, notes) | {"level": "summary"}
         lengths = asked.isl, asked.osl
     row["workload"] = workload(*lengths)
     row["workload_from"] = "lengths" if row["workload"] else None
@@ -184,13 +184,19 @@ def _lost(
 
 
 def _summary_only(
-    own: Mapping[str, Any], manifest: Mapping[str, Any], notes: list[str]
+    own: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    notes: list[str],
 ) -> dict[str, Any]:
     n_ok, n_failed = own.get("n_ok"), own.get("n_failed")
     out: dict[str, Any] = {"n_ok": n_ok, "n_failed": n_failed, "clock": "none"}
     if n_ok is not None and n_failed is not None:
         out["n_requests"] = n_ok + n_failed
     notes.append("only the client's summary is there: nothing can be recomputed from records")
+    first, last = (_whole_ns(summary.get(f"{name}_timestamp")) for name in _FIRST_AND_LAST)
+    if first is not None and last is not None and first <= last:
+        return out | {"start_ns": first, "end_ns": last, "clock": "epoch"}
     phases = manifest.get("phases")
     for phase in phases if isinstance(phases, list) else []:
         if isinstance(phase, dict) and phase.get("phase_kind") == "profiling":
@@ -200,6 +206,18 @@ def _summary_only(
                 notes.append("start and end are those of the phase, not of its requests")
                 break
     return out
+
+
+#: First start and last end of the measured requests, in epoch ns: seen in 0.8, not in 0.11.
+_FIRST_AND_LAST = ("min_request", "max_response")
+
+
+def _whole_ns(metric: Any) -> int | None:
+    """An epoch time that the summary holds as a metric: a float, exact to 256 ns."""
+    if not isinstance(metric, dict) or metric.get("unit") != "ns":
+        return None
+    value = number(metric.get("avg"))
+    return int(value) if value is not None and 10**18 <= value < 2**63 else None
 
 
 def _cache_reuse(requests: Requests) -> bool | None:

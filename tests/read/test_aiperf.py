@@ -266,6 +266,34 @@ def test_compressed_records(tmp_path: Path) -> None:
     assert run_of(read_tree(tmp_path))["n_ok"] == 20
 
 
+FIRST, LAST = 1.780507374197372e18, 1.7805092011363612e18
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "clock"),
+    [
+        ({"unit": "ns", "avg": FIRST}, {"unit": "ns", "avg": LAST}, "epoch"),
+        ({"unit": "ns", "avg": LAST}, {"unit": "ns", "avg": FIRST}, "none"),
+        ({"unit": "ms", "avg": FIRST}, {"unit": "ns", "avg": LAST}, "none"),
+        ({"unit": "ns", "avg": FIRST / 1e6}, {"unit": "ns", "avg": LAST}, "none"),
+        ({"unit": "ns", "avg": 1e300}, {"unit": "ns", "avg": LAST}, "none"),
+        (FIRST, LAST, "none"),
+        ({"unit": "ns", "avg": FIRST}, None, "none"),
+    ],
+)
+def test_a_summary_that_tells_first_start_and_last_end_has_a_place(
+    tmp_path: Path, first: Any, last: Any, clock: str
+) -> None:
+    told = summary(min_request_timestamp=first, max_response_timestamp=last)
+    (tmp_path / "profile_export_aiperf.json").write_text(json.dumps(told))
+    run = run_of(read_tree(tmp_path))
+    assert (run["level"], run["clock"]) == ("summary", clock)
+    if clock == "epoch":
+        assert (run["start_ns"], run["end_ns"]) == (int(FIRST), int(LAST))
+    else:
+        assert run["start_ns"] is run["end_ns"] is None
+
+
 def test_a_summary_cut_short_in_its_compression_names_the_way_out_once(tmp_path: Path) -> None:
     write_lines(tmp_path / "profile_export.jsonl", record(0))
     packed = gzip.compress(json.dumps(summary()).encode(), mtime=0)
