@@ -6,7 +6,6 @@ The page is that of a campaign: the same template, policy and last look before i
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,19 @@ from servebook.publish.charts.forest import forest
 from servebook.publish.check import write
 from servebook.publish.checks import problems
 from servebook.publish.collect import chapter, collect
-from servebook.publish.diff_compare import BEYOND, UNTOLD, Difference, difference
+from servebook.publish.diff_compare import BEYOND, Difference, difference
 from servebook.publish.diff_sides import Side, read_side
+from servebook.publish.diff_words import (
+    as_json,
+    findings_words,
+    largest,
+    ratio_words,
+    results_words,
+    settings_words,
+    shared,
+    standing,
+    summary,
+)
 from servebook.publish.display import KINDS, SPEC_MIME, payload
 from servebook.publish.draw import javascript_bundle, page_svg
 from servebook.publish.output import Figure, Section, Statement
@@ -33,9 +43,7 @@ from servebook.publish.page import render
 from servebook.publish.places import home
 from servebook.publish.spec import specification
 
-__all__ = ["as_json", "outputs", "page", "run", "summary"]
-
-_MOST_DRAWN = 16
+__all__ = ["outputs", "page", "run"]
 
 
 def run(a: Path, b: Path, output: Path | None, *, as_json_text: bool) -> str:
@@ -56,111 +64,6 @@ def run(a: Path, b: Path, output: Path | None, *, as_json_text: bool) -> str:
     if as_json_text:
         return json.dumps(as_json(sides[0], sides[1], found), indent=2, ensure_ascii=False)
     return f"{summary(sides[0], sides[1], found)}\n\n{target}"
-
-
-def summary(a: Side, b: Side, found: Difference) -> str:
-    """What changed, in the terminal."""
-    lines = [f"A: {a.name} ({a.provenance})", f"B: {b.name} ({b.provenance})"]
-    lines += [f"  {remark}" for remark in found.remarks]
-    lines += ["", _settings_words(a, b, found)]
-    lines += [
-        f"  {r['configuration']}: {r['setting']}: {_said(r['a'])} -> {_said(r['b'])}"
-        for r in found.settings.to_dict("records")
-    ]
-    lines += ["", _results_words(found)]
-    shown = found.results[found.results["noise"] == BEYOND]
-    if shown.empty:
-        shown = _largest(found.results)
-    lines += [
-        f"  {r['condition']}: {r['metric']} {words.number(r['a'])} -> {words.number(r['b'])} "
-        f"{r['unit']} ({_ratio(r)}; {r['noise']})"
-        for r in shown.to_dict("records")
-    ]
-    lines += ["", _findings_words(found)]
-    for r in found.findings.to_dict("records"):
-        if r["change"] == "says something else":
-            lines += [f"  {r['id']}", f"    A: {r['a']}", f"    B: {r['b']}"]
-    if len(found.one_sided):
-        lines += ["", "On one side only:"]
-        lines += [f"  {r['side']}: {r['what']} {r['which']}" for r in found.one_sided.to_dict(
-            "records")]  # fmt: skip
-    return "\n".join(lines)
-
-
-def as_json(a: Side, b: Side, found: Difference) -> dict[str, Any]:
-    """The same for programmes; what is not known is null."""
-
-    def rows(frame: pd.DataFrame) -> Any:
-        return json.loads(frame.to_json(orient="records", double_precision=12))
-
-    return {
-        "a": {"name": a.name, "title": a.title, "provenance": a.provenance},
-        "b": {"name": b.name, "title": b.title, "provenance": b.provenance},
-        "settings": rows(found.settings),
-        "results": rows(found.results),
-        "findings": rows(found.findings),
-        "one_sided": rows(found.one_sided),
-        "remarks": list(found.remarks),
-    }
-
-
-def _said(value: Any) -> str:
-    return "not stated" if value is None or value != value else str(value)
-
-
-def _ratio(row: Any) -> str:
-    if math.isnan(row["ratio"]):
-        return "no ratio"
-    if math.isnan(row["low"]):
-        return f"B / A {row['ratio']:.3g}"
-    return f"B / A {row['ratio']:.3g}, {row['low']:.3g} to {row['high']:.3g}"
-
-
-def _largest(results: pd.DataFrame, most: int = _MOST_DRAWN) -> pd.DataFrame:
-    """The largest changes, in the order of the results."""
-    known = results.dropna(subset=["ratio"])
-    size = np.log(known["ratio"]).abs()
-    order = size.sort_values(ascending=False, kind="stable").index[:most]
-    return pd.DataFrame(known.loc[sorted(order)])
-
-
-def _settings_words(a: Side, b: Side, found: Difference) -> str:
-    if a.settings.empty or b.settings.empty:
-        return "Settings: not stated on one side or both, so it is not known what differs."
-    if not _shared(a, b):
-        return "Settings: both sides have no configuration in common (by label)."
-    if found.settings.empty:
-        return "Settings: none differs among the configurations that both sides have."
-    where = found.settings["configuration"].nunique()
-    return (
-        f"Settings: {words.count(len(found.settings), 'value')} in "
-        f"{words.count(where, 'configuration')} differ."
-        if len(found.settings) > 1
-        else "Settings: 1 value differs."
-    )
-
-
-def _results_words(found: Difference) -> str:
-    if found.results.empty:
-        return "Results: no condition that both sides ran, so nothing can be compared."
-    count = Counter(found.results["noise"])
-    n = found.results["condition"].nunique()
-    text = (
-        f"Results: of {words.count(len(found.results), 'value')} at "
-        f"{words.count(n, 'condition')} that both sides ran, {count[BEYOND]} changed beyond noise"
-    )
-    if count[UNTOLD]:
-        text += f"; of {count[UNTOLD]} it cannot be told, because a side has no scatter to tell by"
-    return text + "."
-
-
-def _findings_words(found: Difference) -> str:
-    count = Counter(found.findings["change"])
-    return (
-        f"Findings: {count['says something else']} say something else, {count['other numbers']} "
-        f"have other numbers, {count['the same']} are the same; {count['only in A']} only in A, "
-        f"{count['only in B']} only in B."
-    )
 
 
 def _chart(results: pd.DataFrame) -> Any:
@@ -194,12 +97,12 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
     """Statements and figures of the page, in order."""
     results = found.results
     changed = results[results["noise"] == BEYOND]
-    drawn = _largest(changed if len(changed) else results)
+    drawn = largest(changed if len(changed) else results)
     count = Counter(found.findings["change"])
     told: list[Figure | Statement | Section] = [
         Statement(
             id="diff-results-words",
-            sentence=_results_words(found).removeprefix("Results: ").capitalize(),
+            sentence=results_words(found).removeprefix("Results: ").capitalize(),
             value=float(len(changed)) if len(results) else None,
             caption="values changed beyond noise",
             n=len(results),
@@ -213,7 +116,7 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
         ),
         Statement(
             id="diff-findings-words",
-            sentence=words.capital(_findings_words(found).removeprefix("Findings: ")),
+            sentence=words.capital(findings_words(found).removeprefix("Findings: ")),
             value=float(count["says something else"]),
             caption="findings that say something else",
             n=len(found.findings),
@@ -226,8 +129,8 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
         ),
         Statement(
             id="diff-settings-words",
-            sentence=words.capital(_settings_words(a, b, found).removeprefix("Settings: ")),
-            value=float(len(found.settings)) if _shared(a, b) else None,
+            sentence=words.capital(settings_words(a, b, found).removeprefix("Settings: ")),
+            value=float(len(found.settings)) if shared(a, b) else None,
             caption="settings that differ",
             interval="as the two manifests state them",
             figure="diff-settings",
@@ -241,8 +144,8 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
             "diff-sides",
             (
                 (
-                    f"A is {a.title} ({a.name}, {_standing(a)}). B is {b.title} ({b.name}, "
-                    f"{_standing(b)}). Ratios are B over A."
+                    f"A is {a.title} ({a.name}, {standing(a)}). B is {b.title} ({b.name}, "
+                    f"{standing(b)}). Ratios are B over A."
                 ),
                 *found.remarks,
             ),
@@ -255,17 +158,8 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
     return told
 
 
-def _standing(side: Side) -> str:
-    return side.provenance if side.provenance != "not stated" else "provenance not stated"
-
-
-def _shared(a: Side, b: Side) -> set[str]:
-    """The configurations that both sides have settings of."""
-    return set(map(str, a.settings.columns[1:])) & set(map(str, b.settings.columns[1:]))
-
-
 def _mark(a: Side, b: Side, found: Difference) -> str:
-    if not _shared(a, b):
+    if not shared(a, b):
         return "UNKNOWN"
     n = found.settings["setting"].nunique()
     return "SINGLE VARIABLE" if n == 1 else f"{n} SETTINGS" if n else "NO STATED SETTING DIFFERS"
@@ -294,7 +188,7 @@ def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) ->
     )
     which = "beyond noise" if beyond else "largest; none is known to be beyond noise"
     title = f"The {words.count(len(drawn), 'change')} drawn are {which}"
-    labels = [f"{r['condition']} {r['metric']}: {_ratio(r)}" for r in drawn.to_dict("records")]
+    labels = [f"{r['condition']} {r['metric']}: {ratio_words(r)}" for r in drawn.to_dict("records")]
     return Figure(
         id="diff-results",
         title=title,
@@ -341,11 +235,11 @@ def _settings_figure(a: Side, b: Side, found: Difference) -> Figure:
         return Figure(
             id="diff-settings",
             title="Settings",
-            missing=_settings_words(a, b, found).removeprefix("Settings: ").capitalize(),
+            missing=settings_words(a, b, found).removeprefix("Settings: ").capitalize(),
         )
     return Figure(
         id="diff-settings",
-        title=words.capital(_settings_words(a, b, found).removeprefix("Settings: ")[:-1]),
+        title=words.capital(settings_words(a, b, found).removeprefix("Settings: ")[:-1]),
         table=found.settings.rename(columns={"a": "A", "b": "B"}),
         source="the manifests of both sides",
         open_table=True,
@@ -389,16 +283,16 @@ def page(a: Side, b: Side, found: Difference, template: Path) -> str:
     for figure in content.figures:
         if figure.spec is not None:
             figure.svg = page_svg(figure.spec, f"{figure.id}-")
-    standing = {a.provenance, b.provenance}
+    both = {a.provenance, b.provenance}
     provenance = (
-        "reconstructed" if "reconstructed" in standing
-        else "measured" if standing == {"measured"} else "not stated"
+        "reconstructed" if "reconstructed" in both
+        else "measured" if both == {"measured"} else "not stated"
     )  # fmt: skip
     facts = About(
         name=f"diff-{a.name}-{b.name}",
         title=f"{b.title} (B) against {a.title} (A)",
         provenance=provenance,
-        note=f"A is {_standing(a)}, B is {_standing(b)}.",
+        note=f"A is {standing(a)}, B is {standing(b)}.",
         inputs=tuple(
             {**one, "path": f"{letter}: {one['path']}"}
             for letter, side in (("A", a), ("B", b))

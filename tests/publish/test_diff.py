@@ -10,9 +10,10 @@ import pytest
 
 from servebook.errors import DumpError
 from servebook.publish.checks import problems
-from servebook.publish.diff import as_json, page, summary
+from servebook.publish.diff import page
 from servebook.publish.diff_compare import difference
 from servebook.publish.diff_sides import Side, read_side, statements
+from servebook.publish.diff_words import as_json, summary
 from servebook.read.campaign import load
 
 HOME = Path(__file__).parents[2]

@@ -78,9 +78,7 @@ def measured(campaign: Campaign) -> Section:
             f"{words.utc(int(span['end_ns'].max()))}."
         )
     notes = [
-        f"{one['about']}: {one['text']}"
-        for one in known_issues(campaign)
-        if not one["figure"]
+        f"{one['about']}: {one['text']}" for one in known_issues(campaign) if not one["figure"]
     ]
     return Section(id="setup-measured", paragraphs=(f"{first} {second}", *notes))
 
@@ -274,7 +272,7 @@ def runs(campaign: Campaign) -> Figure:
     ).reset_index(drop=True)
     shown["start"] = shown["start"].where(np.array(table["clock"] == "epoch"), words.UNKNOWN)
     shown = shown.dropna(axis="columns", how="all")  # settings that no run has
-    told = table[table["n_requests"].notna()]
+    told = common.counted(table)
     n_ok, n = told["n_ok"].sum(), told["n_requests"].sum()
     title = f"{words.count(len(table), 'run')}, {n:,.0f} requests, {n_ok:,.0f} of them ok"
     if untold := len(table) - len(told):

@@ -16,6 +16,7 @@ from servebook.measure.gates import EXTRA, bounds, evaluate
 from servebook.measure.goodput import goodput
 from servebook.publish import check as checking
 from servebook.publish.chapters import goodput as chapter
+from servebook.publish.chapters import goodput_cost
 from servebook.publish.gate_runs import by_condition_name, gate_runs
 from servebook.read.manifest import parse_manifest
 
@@ -234,8 +235,8 @@ def test_without_limits_gpus_and_price_the_figures_say_what_to_add() -> None:
     book = small.campaign(RUNS)
     assert "slos:" in chapter.served(book).missing
     assert "slos:" in chapter.verdict(book).sentence
-    assert "`gpus:`" in chapter.frontier(book).missing
-    assert "per_gpu_hour" in chapter.cost(book).missing
+    assert "`gpus:`" in goodput_cost.frontier(book).missing
+    assert "per_gpu_hour" in goodput_cost.cost(book).missing
 
 
 def test_goodput_falls_where_requests_get_late() -> None:
@@ -250,7 +251,7 @@ def test_goodput_falls_where_requests_get_late() -> None:
 
 
 def test_the_frontier_holds_what_nothing_beats() -> None:
-    figure = chapter.frontier(small.campaign(SIDES, PRICED))
+    figure = goodput_cost.frontier(small.campaign(SIDES, PRICED))
     assert figure.table is not None
     # Per user 200, 66.7 and 167 tokens/s; per GPU A has twice what B has at the same load.
     assert [round(v) for v in figure.table["tokens/s of one user"]] == [200, 67, 167]
@@ -260,7 +261,7 @@ def test_the_frontier_holds_what_nothing_beats() -> None:
 
 def test_the_cost_is_price_times_gpus_over_tokens() -> None:
     book = small.campaign(SIDES, PRICED)
-    table = chapter.cost(book).table
+    table = goodput_cost.cost(book).table
     assert table is not None
     rate = gate_runs(book).set_index("run_id").loc["b2", "output_throughput_tok_s"]
     # 3.6 CHF an hour and GPU are 0.001 CHF a second and GPU; B has four.
