@@ -26,6 +26,7 @@ __all__ = [
     "bottom",
     "by_condition",
     "comparison",
+    "counted",
     "dumps_of",
     "in_flight",
     "interval",
@@ -70,6 +71,14 @@ def metrics(campaign: Campaign) -> pd.DataFrame:
     """``run_metrics`` of the campaign, with ``cache_reuse``: one row per run."""
     reuse = campaign.tables.runs["cache_reuse"].to_pylist()
     return _runs.run_metrics(campaign.tables).assign(cache_reuse=pd.array(reuse, dtype="boolean"))
+
+
+def counted(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``metrics`` that tell how many requests there were and how many of them were ok.
+
+    A summary may tell one without the other; nothing may be said of their difference then.
+    """
+    return table[table["n_requests"].notna() & table["n_ok"].notna()]
 
 
 @memo

@@ -274,7 +274,9 @@ def runs(campaign: Campaign) -> Figure:
     shown = shown.dropna(axis="columns", how="all")  # settings that no run has
     told = common.counted(table)
     n_ok, n = told["n_ok"].sum(), told["n_requests"].sum()
-    title = f"{words.count(len(table), 'run')}, {n:,.0f} requests, {n_ok:,.0f} of them ok"
+    title = words.count(len(table), "run")
+    if len(told):
+        title += f", {n:,.0f} requests, {n_ok:,.0f} of them ok"
     if untold := len(table) - len(told):
         title += f"; {words.count(untold, 'run')} without a count"
     by_note: dict[str, list[str]] = {}

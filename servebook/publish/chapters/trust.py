@@ -113,7 +113,7 @@ def failures(campaign: Campaign) -> Figure:
     table = common.metrics(campaign)
     found = trust.failures(campaign.tables, table)
     bad = found[found["counted_as"] != "ok"]
-    total, n_bad = table["n_requests"].sum(), int(bad["n"].sum())
+    total, n_bad = common.counted(table)["n_requests"].sum(), int(bad["n"].sum())
     rules = [
         _RULE,
         "Short outputs (fewer tokens than asked for) stay ok and are counted in the table.",
@@ -123,6 +123,11 @@ def failures(campaign: Campaign) -> Figure:
         rules.append(
             f"{words.count(unknown_lost, 'run')} cannot tell lost requests: their dumps do not say "
             "how many were sent."
+        )
+    if untold := len(table) - len(common.counted(table)):
+        rules.append(
+            f"{words.count(untold, 'run')} cannot tell how many requests there were, or how many "
+            "of them were ok."
         )
     shown = pd.DataFrame(
         {
@@ -138,7 +143,9 @@ def failures(campaign: Campaign) -> Figure:
     if bad.empty:
         return Figure(
             id="trust-failures",
-            title=f"No request failed, was cancelled or got lost, of {total:,.0f}",
+            title=f"No request failed, was cancelled or got lost, of {total:,.0f}"
+            if total
+            else "Which requests failed is not known",
             table=shown if len(shown) else None,
             missing="" if len(shown) else "There is no failed, cancelled or lost request to list.",
             source=common.dumps_of(campaign, table["run_id"]),
@@ -239,7 +246,8 @@ def verdict(campaign: Campaign) -> Statement:
     off = int((same["deviation"].abs() > AGREEMENT).sum())
     failed = int((table["n_failed"].fillna(0) + table["n_cancelled"].fillna(0)).sum())
     lost = int(table["n_lost"].fillna(0).sum())
-    total = int(table["n_requests"].sum())
+    told = common.counted(table)
+    total = int(told["n_requests"].sum())
     parts = []
     met = len(same) - off
     share = "all" if not off else f"{met:,} of"
@@ -260,7 +268,11 @@ def verdict(campaign: Campaign) -> Statement:
         f"{succeeded:,} of {total + lost:,} requests succeeded"
         if failed + lost
         else f"all {total:,} requests succeeded"
+        if total
+        else "how many requests succeeded is not known"
     )
+    if total and len(told) < len(table):
+        parts.append(f"{words.count(len(table) - len(told), 'run')} cannot tell")
     return Statement(
         id="trust-verdict",
         sentence=words.capital("; ".join(parts)) + ".",

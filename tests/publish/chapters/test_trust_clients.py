@@ -101,3 +101,20 @@ def test_runs_without_gaps_are_told_from_runs_that_are_not_there() -> None:
     )
     missing = mixed.tail(book("guidellm", "prefill")).missing
     assert missing == "This campaign has no mixed run."
+
+
+def test_requests_of_an_unknown_end_are_called_neither_ok_nor_failed(tmp_path: Path) -> None:
+    report = {
+        "load_summary": {"count": 368},
+        "successes": {"latency": {"request_latency": {"mean": 17.1}}, "throughput": {}},
+    }
+    (tmp_path / "stage_0_lifecycle_metrics.json").write_text(json.dumps(report))
+    draft(tmp_path)
+    alone = load(tmp_path)
+    sentence = trust.verdict(alone).sentence
+    assert "how many requests succeeded is not known" in sentence.lower()
+    assert "368" not in sentence
+    figure = trust.failures(alone)
+    assert figure.title == "Which requests failed is not known"
+    assert "1 run cannot tell how many requests there were" in " ".join(figure.notes)
+    assert setup.runs(alone).title == "1 run; 1 run without a count"
