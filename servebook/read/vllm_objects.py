@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
 from servebook.read.source import printable
 
 __all__ = ["RepeatedKeyError", "objects", "without_repeats"]
@@ -34,6 +36,9 @@ def objects(
         line += text.count("\n", start, at)
         if at >= len(text):
             return
+        if start == 0 and not unique and (whole := _whole(text[at:] if at else text)) is not None:
+            yield line, whole, None
+            return
         start = at
         try:
             try:
@@ -50,6 +55,18 @@ def objects(
         else:
             yield line, value, wrong
         line += text.count("\n", start, at)
+
+
+def _whole(text: str) -> Any:
+    """The one JSON value of a text, in a tenth of the time; None where it is not just that.
+
+    The fast parser refuses what is not strictly JSON (NaN, a second object), so that it is left to
+    the way that says what is wrong.
+    """
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
 
 
 class RepeatedKeyError(Exception):

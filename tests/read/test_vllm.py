@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from servebook.read import vllm_objects
 from servebook.read.discover import read_tree
 from servebook.read.source import File
 from servebook.read.vllm import find
@@ -348,3 +349,26 @@ def test_sweep_leftovers_are_companions(tmp_path: Path) -> None:
     tables = read_tree(tmp_path)
     assert run_of(tables)["run_id"] == folder.name
     assert tables.refused.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        ' \n\n {"a": [1.5, 2]}\n\n',
+        '{"a": NaN}',
+        '{"a": 1}\n{"a": 2}',
+        '\ufeff{"a": 1}',
+        '{"a": "\\ud800"}',
+        '{"a": 1, "a": 2}',
+        '{"a": 1',
+        "null",
+        "[{}, {}]",
+        "",
+        '{"a": 1} x',
+    ],
+)
+def test_one_value_is_read_fast_and_alike(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = repr(list(vllm_objects.objects(text)))
+    monkeypatch.setattr(vllm_objects, "_whole", lambda _: None)
+    assert repr(list(vllm_objects.objects(text))) == found
