@@ -83,8 +83,11 @@ def gate(first: Configuration, second: Configuration, runs: pd.DataFrame) -> Gat
         elif left != right:
             differ.append(name)
     for column, name in _LENGTHS.items():
-        short, long = sorted(_length(side, column) for side in sides)
-        if long > SAME_LENGTH * short:  # false where either is not known
+        lengths = [_length(side, column) for side in sides]
+        unknown = np.isnan(lengths)
+        if unknown.any() and not unknown.all():
+            one_sided.append(name)
+        elif max(lengths) > SAME_LENGTH * min(lengths):  # false where neither is known
             differ.append(name)
     comparison = Comparison((*stated.differ, *differ), tuple(one_sided), stated.unstated)
     return Gate(comparison, tuple(differ), _load(sides))
@@ -92,7 +95,8 @@ def gate(first: Configuration, second: Configuration, runs: pd.DataFrame) -> Gat
 
 def _length(side: pd.DataFrame, column: str) -> float:
     name = column if column in side else f"{column}_mean"
-    return float(side[name].astype("Float64").median()) if name in side else float("nan")
+    known = side[name].dropna() if name in side else side.iloc[:0, 0]
+    return float(known.astype("float64").median()) if len(known) else float("nan")
 
 
 def _load(sides: list[pd.DataFrame]) -> tuple[str, ...]:

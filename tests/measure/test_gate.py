@@ -42,6 +42,7 @@ def runs(**other: Any) -> pd.DataFrame:
         ({"client_version": "0.14"}, "2 SETTINGS", ("client version",), ()),
         ({"model": "n", "concurrency": 16}, "3 SETTINGS", ("model", "concurrency"), ()),
         ({"isl_mean": 600.0}, "2 SETTINGS", ("input length",), ()),
+        ({"isl_mean": float("nan")}, "UNKNOWN", (), ()),
         ({"osl_mean": 66.0}, "SINGLE VARIABLE", (), ()),
         ({"client_version": None}, "UNKNOWN", (), ()),
         ({"running_batch": 14.0}, "SINGLE VARIABLE", (), ("running batch 7 against 14",)),
@@ -77,3 +78,8 @@ def test_columns_that_are_absent_are_not_compared() -> None:
 def test_a_side_without_runs_is_refused() -> None:
     with pytest.raises(ValueError, match="no run of a or of c"):
         gate(config("a"), config("c"), runs())
+
+
+def test_lengths_that_neither_side_tells_are_no_difference() -> None:
+    rows = runs().assign(isl_mean=float("nan"), osl_mean=float("nan"))
+    assert gate(config("a", tp=8), config("b", tp=4), rows).mark == "SINGLE VARIABLE"
