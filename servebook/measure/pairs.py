@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servebook.measure.percentiles import below_floor, quantile_of, rests_on
 from servebook.measure.trust import LENGTH_TOLERANCE
 
 __all__ = ["PAIR_METRICS", "pairs"]
@@ -45,6 +46,8 @@ _COLUMNS = [
     "metric",
     "value_a",
     "value_b",
+    "n_a",
+    "n_b",
     "deviation",
     "same_definition",
     "reason",
@@ -55,9 +58,10 @@ def pairs(run_metrics: pd.DataFrame, metrics: Sequence[str] = PAIR_METRICS) -> p
     """One row per pair of runs and metric that both have, pairs sorted by condition and run_id.
 
     Columns: configuration, workload, concurrency, isl_mean and osl_mean (of run a), client_a,
-    run_a, client_b, run_b, metric, value_a, value_b, deviation (b / a - 1), same_definition,
-    reason (words where not). Clients are in alphabetic order. Runs without a configuration or a
-    concurrency, and summaries, pair with nothing.
+    run_a, client_b, run_b, metric, value_a, value_b, n_a, n_b (what the value rests on: requests,
+    or gaps), deviation (b / a - 1), same_definition, reason (words where not). Percentiles of
+    fewer values than their floor on either side are left out. Clients are in alphabetic order.
+    Runs without a configuration or a concurrency, and summaries, pair with nothing.
     """
     usable = run_metrics[
         run_metrics["configuration"].notna()
@@ -88,6 +92,8 @@ def _row(a: dict[Any, Any], b: dict[Any, Any], metric: str) -> dict[str, Any]:
         "metric": metric,
         "value_a": a[metric],
         "value_b": b[metric],
+        "n_a": _n(a, metric),
+        "n_b": _n(b, metric),
         "deviation": b[metric] / a[metric] - 1 if a[metric] else np.nan,
         "same_definition": not reason,
         "reason": reason,
@@ -98,5 +104,12 @@ def _same_lengths(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
     return all(abs(b[n] - a[n]) <= LENGTH_TOLERANCE * a[n] for n in ("isl_mean", "osl_mean"))
 
 
+def _n(run: dict[Any, Any], metric: str) -> int:
+    return int(run[rests_on(metric) or "n_ok"])
+
+
 def _both(a: dict[Any, Any], b: dict[Any, Any], metric: str) -> bool:
-    return not (np.isnan(a[metric]) or np.isnan(b[metric]))
+    if np.isnan(a[metric]) or np.isnan(b[metric]):
+        return False
+    q = quantile_of(metric)
+    return q is None or not below_floor(q, min(_n(a, metric), _n(b, metric)))

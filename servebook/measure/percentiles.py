@@ -13,13 +13,23 @@ necessary, not sufficient.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CONFIDENCE", "FLOORS", "below_floor", "floor", "percentile", "percentile_name"]
+__all__ = [
+    "CONFIDENCE",
+    "FLOORS",
+    "below_floor",
+    "floor",
+    "percentile",
+    "percentile_name",
+    "quantile_of",
+    "rests_on",
+]
 
 CONFIDENCE = 0.99
 
@@ -56,6 +66,18 @@ def below_floor(q: float, n: float) -> bool:
     """Whether n values are too few for percentile ``q``; an unknown n (NaN) is too few."""
     needed = FLOORS.get(q) or floor(q)
     return not n >= needed
+
+
+def quantile_of(metric: str) -> float | None:
+    """The percentile that a metric's name tells ("itl_p999_ms": 99.9); None for other metrics."""
+    found = re.search(r"_p(\d\d)(\d*)_", metric)
+    return float(f"{found.group(1)}.{found.group(2) or 0}") if found else None
+
+
+def rests_on(metric: str) -> str | None:
+    """The column of ``run_metrics`` that counts what a latency rests on; None for other metrics."""
+    family = metric.split("_", 1)[0]
+    return {"ttft": "n_ttft", "tpot": "n_tpot", "itl": "n_gaps", "e2e": "n_e2e"}.get(family)
 
 
 def percentile(values: npt.ArrayLike, q: float) -> float:

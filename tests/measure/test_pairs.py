@@ -66,8 +66,26 @@ def test_a_stopwatch_against_records_is_said() -> None:
 
 
 def test_chunk_gaps_against_token_gaps_are_said() -> None:
-    chunks = run("v", [request("a", 0, ttft=10, gaps=[10], osl=3)], client="vLLM", **BASE)
-    rows = found(side("a", "AIPerf"), chunks)
+    many = range(12)
+    chunks = [request(str(i), i, ttft=10, gaps=[10], osl=3) for i in many]
+    tokens = [request(str(i), i, ttft=10, gaps=[5, 5]) for i in many]
+    rows = found(run("a", tokens, client="AIPerf", **BASE), run("v", chunks, client="vLLM", **BASE))
     (row,) = rows[rows["metric"] == "itl_p50_ms"].to_dict("records")
     assert row["same_definition"] is False
     assert "chunk" in row["reason"]
+
+
+def test_percentiles_below_their_floor_are_left_out_and_others_say_their_n() -> None:
+    few = found(side("a", "AIPerf"), side("v", "vLLM"))
+    assert "ttft_mean_ms" in set(few["metric"])
+    assert not few["metric"].str.contains("_p").any()
+
+    def many(name: str, client: str) -> Tables:
+        requests = [request(str(i), i, ttft=10 + i % 3, gaps=[5, 5]) for i in range(12)]
+        return run(name, requests, client=client, **BASE)
+
+    rows = found(many("a", "AIPerf"), many("v", "vLLM")).set_index("metric")
+    assert {"ttft_p50_ms", "tpot_p50_ms", "itl_p50_ms"} <= set(rows.index)
+    assert not {"ttft_p99_ms", "itl_p99_ms"} & set(rows.index)
+    assert rows.loc["ttft_p50_ms", ["n_a", "n_b"]].tolist() == [12, 12]
+    assert rows.loc["itl_p50_ms", ["n_a", "n_b"]].tolist() == [24, 24]

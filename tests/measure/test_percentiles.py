@@ -11,6 +11,8 @@ from servebook.measure.percentiles import (
     floor,
     percentile,
     percentile_name,
+    quantile_of,
+    rests_on,
 )
 
 
@@ -63,3 +65,19 @@ def test_below_floor(q: float, n: float, too_few: bool, name: str) -> None:
 )
 def test_percentile(values: list[float], q: float, expected: float) -> None:
     assert percentile(values, q) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("metric", "q", "n"),
+    [
+        ("ttft_p99_ms", 99.0, "n_ttft"),
+        ("itl_p999_ms", 99.9, "n_gaps"),
+        ("tpot_p50_ms", 50.0, "n_tpot"),
+        ("e2e_mean_ms", None, "n_e2e"),
+        ("output_throughput_tok_s", None, None),
+        ("itl_p99_over_p50", 99.0, "n_gaps"),
+    ],
+)
+def test_what_a_metrics_name_tells(metric: str, q: float | None, n: str | None) -> None:
+    assert quantile_of(metric) == q
+    assert rests_on(metric) == n

@@ -17,6 +17,7 @@ import pandas as pd
 
 from servebook.measure.metrics import COUNTS, METRICS, VALUES, Metric
 from servebook.measure.native import compare
+from servebook.measure.percentiles import FLOORS, below_floor, quantile_of, rests_on
 from servebook.measure.runs import run_metrics
 from servebook.publish import words
 from servebook.publish.about import PACKAGES
@@ -67,7 +68,8 @@ def rates(campaign: Campaign, workload: str) -> Figure:
 def latencies(campaign: Campaign, workload: str) -> Figure:
     """TTFT, TPOT, ITL and request latency with their percentiles, one row per run."""
     wanted = [m for m in VALUES if m.name.startswith(_LATENCY)]
-    return _values(campaign, workload, wanted, "latencies", "latencies")
+    counts = [m for m in COUNTS if m.name in {rests_on(w.name) for w in wanted}]
+    return _values(campaign, workload, [*counts, *wanted], "latencies", "latencies")
 
 
 def _values(
@@ -86,23 +88,37 @@ def _values(
     frame: dict[str, pd.Series[Any]] = {_RUN: chosen["run_id"]}
     chosen = chosen.assign(configuration=common.labels(campaign, chosen["configuration"]))
     frame |= {label: chosen[column] for column, label in _BEFORE.items()}
-    absent = []
+    absent, few = [], []
     for metric in wanted:
-        if chosen[metric.name].notna().any():
-            frame[_named(metric)] = _plain(chosen[metric.name])
-        else:
+        if slug == "latencies" and metric in COUNTS and not (chosen[metric.name] > 0).any():
+            continue
+        if not chosen[metric.name].notna().any():
             absent.append(metric.label)
+            continue
+        q, n = quantile_of(metric.name), rests_on(metric.name)
+        values = chosen[metric.name]
+        if q is not None and n is not None:
+            values = values.mask(np.array([below_floor(q, k) for k in chosen[n]], dtype=bool))
+        if values.notna().any():
+            frame[_named(metric)] = _plain(values)
+        else:
+            few.append(metric.label)
     if slug == "rates":  # said once: the run tells the rest
         frame |= {label: chosen[column] for column, label in _BEHIND.items()}
     shown = pd.DataFrame(frame).dropna(axis="columns", how="all").reset_index(drop=True)
-    caveat = f"Undefined in all of these runs, so left out: {', '.join(absent)}." if absent else ""
+    notes = [f"Undefined in all of these runs, so left out: {', '.join(absent)}."] if absent else []
+    if slug == "latencies":
+        floors = ", ".join(f"p{q:g} {n:,}" if q != 50 else f"median {n}" for q, n in FLOORS.items())
+        notes.append(f"A percentile of fewer values than its floor is a dash ({floors}).")
+    if few:
+        notes.append(f"Below their floor in all of these runs: {', '.join(few)}.")
     return Figure(
         id=name,
         title=f"{words.capital(workload)}: {what} of {words.count(len(shown), 'run')}",
         table=shown,
         source=common.records_of(campaign, len(shown)),
         runs=tuple(chosen["run_id"]),
-        notes=(caveat,) if caveat else (),
+        notes=tuple(notes),
     )
 
 

@@ -201,7 +201,9 @@ def stop_statement(campaign: Campaign) -> Statement:
     level = row["itl_p50_ms"] / row["decode_ms"]
     stops = 0.85 < level < 1.15
     finding = (
-        "the engine stops rather than slows"
+        "as if the engine stopped rather than slowed"
+        if stops and campaign.manifest.provenance == "reconstructed"
+        else "the engine stops rather than slows"
         if stops
         else "it runs slower, too"
         if level >= 1.15

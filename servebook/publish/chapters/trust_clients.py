@@ -6,6 +6,7 @@ import pandas as pd
 
 from servebook.measure import native, pairs
 from servebook.measure.metrics import LATENCIES, METRICS
+from servebook.measure.percentiles import FLOORS
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.charts.deviations import around_zero
@@ -92,8 +93,10 @@ def clients(campaign: Campaign) -> Figure:
                 "unit": [METRICS[m].unit for m in found["metric"]],
                 "client A": found["client_a"],
                 "A": found["value_a"],
+                "n of A": found["n_a"],
                 "client B": found["client_b"],
                 "B": found["value_b"],
+                "n of B": found["n_b"],
                 "deviation (%)": (100 * found["deviation"]).round(_DECIMALS) + 0.0,
                 "verdict": dots["verdict"],
                 "why": found["reason"],
@@ -102,6 +105,13 @@ def clients(campaign: Campaign) -> Figure:
         alt=f"{title}.",
         source=common.records_of(campaign, 2 * n_pairs),
         runs=tuple(sorted({*found["run_a"], *found["run_b"]})),
+        notes=(
+            "n: ok requests, for ITL gaps.",
+            (
+                "Percentiles of fewer values than their floor in either run are left out (median: "
+                f"{FLOORS[50]}, p99: {FLOORS[99]})."
+            ),
+        ),
     )
 
 

@@ -3,10 +3,12 @@
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from wires import campaign, runs
 
 from servebook.measure.metrics import METRICS
+from servebook.measure.percentiles import below_floor, quantile_of, rests_on
 from servebook.measure.runs import run_metrics
 from servebook.publish.chapters import appendix
 from servebook.publish.display import payload
@@ -55,12 +57,33 @@ def test_all_runs_and_values_are_listed(loopback, workload):
     wanted = metrics[metrics["workload"] == workload]
     for figure, name in (
         (appendix.rates(loopback, workload), "output_throughput_tok_s"),
-        (appendix.latencies(loopback, workload), "ttft_p99_ms"),
+        (appendix.latencies(loopback, workload), "ttft_mean_ms"),
     ):
         assert set(figure.table["Run"]) == set(wanted.index)
         metric = METRICS[name]
         shown = figure.table.set_index("Run")[f"{metric.label} ({metric.unit})"]
         assert shown.to_dict() == wanted[name].to_dict()
+
+
+@pytest.mark.parametrize("workload", ["prefill", "decode", "mixed"])
+def test_no_percentile_stands_below_its_floor_or_without_its_n(loopback, workload):
+    got = appendix.latencies(loopback, workload)
+    table = got.table.set_index("Run")
+    metrics = run_metrics(loopback.tables).set_index("run_id").loc[table.index]
+    checked = 0
+    for name, metric in METRICS.items():
+        q, n, column = quantile_of(name), rests_on(name), f"{metric.label} ({metric.unit})"
+        if q is None or n is None or column not in table:
+            continue
+        few = np.array([below_floor(q, k) for k in metrics[n]])
+        assert table[column].isna().to_numpy()[few].all()
+        kept = table[column][~few].astype(float)
+        assert kept.to_dict() == metrics[name][~few].to_dict()
+        assert table[METRICS[n].label].tolist() == metrics[n].tolist()
+        checked += 1
+    assert checked
+    assert "TTFT p99 (ms)" not in table  # no run has 662 requests
+    assert any("TTFT p99" in note and "floor" in note for note in got.notes)
 
 
 def test_what_is_undefined_everywhere_is_named_not_zero(loopback):
