@@ -131,7 +131,8 @@ def _child(way: str, path: Path) -> None:
 def _import(way: str) -> None:
     names = {
         "pysimdjson": ("simdjson",),
-        "servebook": ("servebook.read.discover", "servebook.read.reading"),
+        # pyarrow imports pandas for its first array, and every command needs it later.
+        "servebook": ("servebook.read.discover", "servebook.read.reading", "pandas"),
     }
     try:
         for name in names.get(way, (way,)):

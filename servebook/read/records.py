@@ -117,7 +117,8 @@ class Requests:
         lengths = np.array([len(gaps) for gaps in self._gap_ns[part]])
         gap_ns = np.concatenate(self._gap_ns[part])
         first = np.cumsum(lengths) - lengths
-        index = np.arange(len(gap_ns)) - np.repeat(first, lengths)
+        index = np.arange(len(gap_ns), dtype=np.int32)
+        index -= np.repeat(first.astype(np.int32), lengths)
         # Whole numbers: the running sum is exact, so that end times never step back.
         end = np.cumsum(gap_ns)
         start = np.array(self._gap_start[part])
@@ -126,7 +127,7 @@ class Requests:
         columns = {
             "run_id": _repeated([self.run_id], np.array([len(gap_ns)])),
             "request_id": _repeated(self._gap_owner[part], lengths),
-            "index": pa.array(index.astype(np.int32)),
+            "index": pa.array(index),
             "end_ns": pa.array(end, mask=no_clock),
             "gap_ns": pa.array(gap_ns),
         }
