@@ -8,10 +8,12 @@ Rules (thresholds are parameters of ``saturation`` and belong beside the finding
 
 - **too few points**: fewer than three concurrencies; the steps are given, no finding is made.
 - **reversal**: from the peak to the last point the value falls by more than ``reversal_drop``.
-- **plateau**: the last step gains less than ``plateau_gain`` per doubling; the plateau starts at
-  the lowest concurrency from which every later point lies within ``plateau_band`` of the peak.
-- **not saturated in the measured range**: the last step still gains at least ``plateau_gain``; the
-  top value is a lower bound of what the system can do.
+- **plateau**: the last step gains less than ``plateau_gain`` per doubling, or it and the step
+  before it together do, where that one already did (a single run a few percent up is no growth);
+  the plateau starts at the lowest concurrency from which every later point lies within
+  ``plateau_band`` of the peak (of the point before the last in the second case).
+- **not saturated in the measured range**: else; the top value is a lower bound of what the system
+  can do.
 - **knee**, beside any of these: the concurrency after which every step gains less than
   ``knee_gain`` per doubling; none if the first step already does, or the last one does not.
 
@@ -154,10 +156,12 @@ def saturation(
             finding = "reversal"
             rule = f"the last point lies more than {reversal_drop:.0%} below the peak"
             row["within_repeats"] = _overlap(top, last)
-        elif gains[-1] < plateau_gain:
+        elif gains[-1] < plateau_gain or _levelled(records, gains, plateau_gain):
             finding = "plateau"
-            rule = f"the last step gains less than {plateau_gain:.0%} per doubling"
-            near = values >= (1 - plateau_band) * peak
+            level = peak if gains[-1] < plateau_gain else float(values[-2])
+            steps_words = "step gains" if gains[-1] < plateau_gain else "two steps together gain"
+            rule = f"the last {steps_words} less than {plateau_gain:.0%} per doubling"
+            near = values >= (1 - plateau_band) * level
             start = len(near) - int(np.argmin(near[::-1])) if not near.all() else 0
             row["plateau_from"] = records[start]["concurrency"]
         else:
@@ -192,6 +196,15 @@ def saturation(
     return pd.DataFrame(rows, columns=columns).astype(
         dict.fromkeys(whole, "Int64") | {"within_repeats": "boolean", "lower_bound": bool}
     )
+
+
+def _levelled(records: list[dict[Any, Any]], gains: Any, plateau_gain: float) -> bool:
+    """Whether the step before the last stood still and both together gain too little to matter."""
+    if gains[-2] >= plateau_gain:
+        return False
+    first, last = records[-3], records[-1]
+    doublings = np.log2(last["concurrency"] / first["concurrency"])
+    return bool((last["value"] / first["value"]) ** (1 / doublings) - 1 < plateau_gain)
 
 
 def _knee(records: list[dict[Any, Any]], gains: Any, knee_gain: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from servebook.measure.knee import knees, over_repeats
@@ -69,10 +70,19 @@ def test_methods_that_lie_apart_disagree() -> None:
     assert found.agreement == "disagree"
 
 
+def test_a_plateau_of_scattered_runs_is_not_taken_for_growth() -> None:
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(200):
+        rate = [x * np.exp(rng.normal(0, 0.03)) for x in closed_loop(8)[0]]
+        found.append(knees(LOADS, rate, [c / x for c, x in zip(LOADS, rate, strict=True)]).kind)
+    assert found.count("not saturated") <= 10
+
+
 def test_repeats_move_the_knee() -> None:
     rate, wait = closed_loop(8)
     rates, waits = [[x] for x in rate], [[w] for w in wait]
-    rates[-1], waits[-1] = [8.0, 8.8, 6.0], [8.0, 7.3, 10.7]
+    rates[-1], waits[-1] = [8.0, 9.5, 6.0], [8.0, 6.7, 10.7]
     found = over_repeats(LOADS, rates, waits)
     assert len(found) == 3
     assert {k.kind for k in found} == {"plateau", "not saturated", "reversal"}

@@ -30,6 +30,8 @@ def curve(values: dict[int, float | list[float]], configuration: str | None = "a
         ({1: 100, 2: 190, 4: 250, 8: 300}, "not saturated", 8, None, 2),
         ({1: 100, 2: 180, 4: 300, 8: 310, 16: 312}, "plateau", 16, 4, 4),
         ({1: 100, 2: 100, 4: 101}, "plateau", 4, 1, None),
+        ({1: 100, 2: 200, 4: 400, 8: 402, 16: 424}, "plateau", 16, 4, 4),  # 5.5 % up, 3 % over two
+        ({1: 100, 2: 200, 4: 400, 8: 402, 16: 450}, "not saturated", 16, None, 4),
         ({1: 100, 2: 200, 4: 390, 8: 300}, "reversal", 4, None, 4),
         ({1: 100, 2: 200, 4: 390, 8: 380}, "plateau", 4, 4, 4),  # 2.6 % down is no reversal
         ({1: 100, 2: 200}, "too few points", 2, None, None),
