@@ -156,6 +156,21 @@ def _description(content: Content, about: About, texts: text.Catalogue) -> str:
     )
 
 
+#: Marks that turn the direction of the text after them: a name with one would turn the sentence.
+_TURNS = dict.fromkeys(
+    (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), None
+)
+
+
+def unturned(html: str) -> str:
+    r"""The text without marks that turn its direction; letters have their direction by themselves.
+
+    >>> unturned("exe\u202egnp.\u2066 at 8 in flight")
+    'exegnp. at 8 in flight'
+    """
+    return html.translate(_TURNS)
+
+
 class _Exporter(TemplateExporter):
     file_extension = ".html"
     output_mimetype = "text/html"
@@ -229,4 +244,4 @@ def render(
     )
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     html, _ = exporter.from_notebook_node(new_notebook(cells=cells), resources={"page": page})
-    return str(html).rstrip("\n") + "\n"
+    return unturned(str(html).rstrip("\n")) + "\n"

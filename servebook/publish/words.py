@@ -314,13 +314,29 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+_MOST_LINES = 5
+
+
 def wrapped(text: str, width: int = 18) -> str:
     r"""A label broken at blanks into lines of at most ``width`` characters where words allow.
 
+    A word of more than twice the width is cut, and so is a label of more than five lines: it must
+    leave room for the picture. The tables have it whole.
+
     >>> wrapped("one node · NVFP4 · TP8/DP1")
     'one node · NVFP4 ·\nTP8/DP1'
+    >>> wrapped("x" * 300, 10)
+    'xxxxxxxxxx\nxxxxxxxxx…'
     """
-    return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+    most = 2 * width
+    short = " ".join(
+        f"{word[:width]} {word[width : most - 1]}…" if len(word) > most else word
+        for word in text.split()
+    )
+    lines = textwrap.wrap(short, width, break_long_words=False, break_on_hyphens=False)
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], f"{lines[_MOST_LINES - 1][: width - 1]}…"]
+    return "\n".join(lines)
 
 
 _BOUND = re.compile(

@@ -61,6 +61,13 @@ def test_the_page_says_what_it_rests_on(toy_page: Path) -> None:
     assert "Reconstructed" not in text
 
 
+def test_no_name_turns_the_direction_of_the_text(toy_page: Path) -> None:
+    text = toy_page.read_text()
+    assert "A second paragraph." in text  # the toy puts a mark between the two words
+    assert "\u202e" not in text
+    assert "\\u202e" not in text
+
+
 def test_files_lie_beside_the_page(toy_page: Path) -> None:
     beside = toy_page.with_suffix("")
     with (beside / "tables" / "throughput.csv").open(newline="") as handle:

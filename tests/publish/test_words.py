@@ -123,7 +123,14 @@ def test_a_list_names_a_single_rest_instead_of_counting_it() -> None:
 
 
 def test_wrapping_keeps_long_words_whole() -> None:
-    assert words.wrapped("averyveryverylongsinglelabel x", 10) == "averyveryverylongsinglelabel\nx"
+    assert words.wrapped("averylongsinglelabel x", 10) == "averylongsinglelabel\nx"
+
+
+@given(st.text(max_size=400), st.integers(4, 40))
+def test_no_label_takes_the_room_of_its_picture(text: str, width: int) -> None:
+    lines = words.wrapped(text, width).split("\n")
+    assert len(lines) <= 5
+    assert max(len(line) for line in lines) <= 2 * width
 
 
 def test_utc_does_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:

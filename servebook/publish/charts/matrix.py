@@ -90,7 +90,7 @@ def of_settings(
             dx=2,
             dy=12,
             baseline="top",
-            fontWeight="bold",
+            fontWeight="bold" if n < 4 else "normal",  # bold heads touch on a phone
             fontSize=theme.SMALL if n < 4 else theme.SMALL - 1,
             lineHeight=15,
         ).encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)),
