@@ -165,16 +165,8 @@ def _mark(a: Side, b: Side, found: Difference) -> str:
     return "SINGLE VARIABLE" if n == 1 else f"{n} SETTINGS" if n else "NO STATED SETTING DIFFERS"
 
 
-def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) -> Figure:
-    title = "What changed in the results"
-    if drawn.empty:
-        return Figure(
-            id="diff-results",
-            title=title,
-            missing="Both sides have no condition in common (configuration by label, load, "
-            "lengths, concurrency, client), so no value can be compared.",
-        )
-    table = results.rename(
+def _table(results: pd.DataFrame) -> pd.DataFrame:
+    return results.rename(
         columns={
             "a": "A",
             "b": "B",
@@ -186,6 +178,24 @@ def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) ->
             "better": "better is",
         }
     )
+
+
+def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) -> Figure:
+    title = "What changed in the results"
+    if drawn.empty and len(results):
+        return Figure(
+            id="diff-results",
+            title="No value of a condition that both sides ran differs",
+            table=_table(results),
+            source="the tables of both sides",
+        )
+    if drawn.empty:
+        return Figure(
+            id="diff-results",
+            title=title,
+            missing="Both sides have no condition in common (configuration by label, load, "
+            "lengths, concurrency, client), so no value can be compared.",
+        )
     which = "beyond noise" if beyond else "largest; none is known to be beyond noise"
     title = f"The {words.count(len(drawn), 'change')} drawn are {which}"
     labels = [f"{r['condition']} {r['metric']}: {ratio_words(r)}" for r in drawn.to_dict("records")]
@@ -195,7 +205,7 @@ def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) ->
         subtitle="Value in B over value in A, geometric means over runs; the bar is a 95 % "
         "interval, an open dot has none.",
         chart=_chart(drawn),
-        table=table,
+        table=_table(results),
         alt=f"{title}. {'. '.join(labels)}.",
         source="the tables of both sides",
         notes=(

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _MOST_DRAWN = 16
+_SAME = 1e-4  # of a logarithm: values of claims are rounded to six digits
 
 
 def summary(a: Side, b: Side, found: Difference) -> str:
@@ -92,6 +93,7 @@ def largest(results: pd.DataFrame, most: int = _MOST_DRAWN) -> pd.DataFrame:
     """The largest changes, in the order of the results."""
     known = results.dropna(subset=["ratio"])
     size = np.log(known["ratio"]).abs()
+    size = size[size > _SAME]
     order = size.sort_values(ascending=False, kind="stable").index[:most]
     return pd.DataFrame(known.loc[sorted(order)])
 
