@@ -109,6 +109,13 @@ def cost_lines(campaign: Campaign) -> Figure:
                 "that level is known. Whether the floor is paid per engine step or by time, a "
                 "sweep of concurrency cannot tell."
             ),
+            *(
+                f"{f['name']}: the idle level is not steady in "
+                f"{words.count(f['unsteady'], 'run')}: something else used the links, so that "
+                "floor and slope may be its, too."
+                for f in lines
+                if f["unsteady"]
+            ),
             *(f"{f['name']}: {f['gross'].why}." for f in fits if f["gross"].why),
         ),
     )
@@ -148,6 +155,7 @@ def _fits(campaign: Campaign, totals: pd.DataFrame) -> list[dict[str, Any]]:
                 if points["net_bps"].notna().all()
                 else None,
                 "runs": tuple(part["run_id"]),
+                "unsteady": int((part["net"].notna() & ~part["idle_steady"].astype(bool)).sum()),
             }
         )
     return out

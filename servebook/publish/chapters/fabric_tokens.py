@@ -173,13 +173,22 @@ def _table(campaign: Campaign, totals: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(runs: pd.DataFrame) -> tuple[str, ...]:
     notes = [_SHARED]
-    unsteady = int((~runs["idle_steady"]).sum())
-    if unsteady:
+    if unsteady := int(_unsteady(runs).sum()):
         notes.append(
-            f"In {words.count(unsteady, 'run')} the idle level is not steady or not known: "
-            "something else used the link too, so the net value is rough."
+            f"In {words.count(unsteady, 'run')} the idle level is not steady: something else used "
+            "the link too, so the net value is rough."
+        )
+    if unknown := int(runs["net"].isna().sum()):
+        notes.append(
+            f"In {words.count(unknown, 'run')} the idle level is not known, so there is no net "
+            "value."
         )
     return tuple(notes)
+
+
+def _unsteady(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Runs whose idle level is known, but moves: something else used the links."""
+    return runs["net"].notna() & ~runs["idle_steady"].astype(bool)
 
 
 def cost(campaign: Campaign) -> Statement:
@@ -199,6 +208,11 @@ def cost(campaign: Campaign) -> Statement:
     sentence = f"{_title(rows)}, net of idle" if (rows["net"] > 0).all() else _title(rows)
     if ratio is not None:
         sentence += f": decode moves {words.times(ratio)} the bytes of prefill per token"
+    if unsteady := int(_unsteady(runs).sum()):
+        sentence += (
+            f" (rough: in {unsteady} of {words.count(len(runs), 'run')} something else used the "
+            "links too)"
+        )
     spread = _spread(runs, ratio is not None)
     return Statement(
         id=name,
@@ -223,8 +237,8 @@ def cost(campaign: Campaign) -> Statement:
 
 
 def _best(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Net of idle where that is known and positive, else gross."""
-    return rows["net"].where(rows["net"] > 0, rows["gross"])
+    """Net of idle where that is known and positive in all rows, else gross for all: one kind."""
+    return rows["net"] if (rows["net"] > 0).all() else rows["gross"]
 
 
 def _spread(runs: pd.DataFrame, ratio: bool) -> tuple[float, float]:

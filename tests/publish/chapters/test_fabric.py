@@ -196,6 +196,23 @@ def test_the_cost_as_a_sentence(tmp_path):
     assert f"decode moves {words.times(got.value)} the bytes of prefill" in got.sentence
 
 
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_cost_beside_foreign_traffic_is_called_rough(tmp_path, foreign):
+    def rate(second):
+        busy = 20 <= second < 60 or 90 <= second < 130
+        return 1000 + 200_000 * busy + 80_000 * (foreign and second % 7 < 3)
+
+    links = {("leaf1", "swp1", "tx"): rate, ("leaf1", "swp1", "rx"): rate}
+    both = runs(("a", "one", "decode", 20, 60), ("b", "one", "decode", 90, 130))
+    port = {"device": "leaf1", "interface": "swp1", "speed_gbps": 1, "role": "uplink"}
+    book = campaign(tmp_path, both, [samples(links, 160)], [port])
+    rough = "rough: in 2 of 2 runs something else used the links too"
+    assert (rough in fabric.cost(book).sentence) == foreign
+    notes = " ".join(fabric.bytes_per_token(book).notes)
+    assert ("the idle level is not steady" in notes) == foreign
+    assert "not known" not in notes
+
+
 def test_in_against_out(tmp_path):
     got = fabric.in_and_out(one_port(tmp_path))
     assert column(got, "In (MB)").tolist() == pytest.approx([100, 40])
