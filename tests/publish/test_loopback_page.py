@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,3 +90,52 @@ def test_every_chart_turns_interactive_without_a_request(
     assert look.requested(driver) == {pages[0].as_uri()}
     metrics = driver.execute_cdp_cmd("Page.getLayoutMetrics", {})
     assert metrics["cssContentSize"]["width"] <= width
+
+
+TIMELINE = "#figure-mixed-engine-timeline"
+TICKS = f"""
+return [...document.querySelectorAll("{TIMELINE} .live .role-axis-label text")]
+  .map((one) => one.textContent).filter(Boolean).join(" ")"""
+TURN = f"""
+const box = document.querySelector("{TIMELINE} .live svg").getBoundingClientRect();
+const at = {{clientX: box.left + box.width / 2, clientY: box.top + box.height / 2}};
+document.elementFromPoint(at.clientX, at.clientY).dispatchEvent(new WheelEvent("wheel",
+  {{deltaY: -400, ctrlKey: arguments[0], bubbles: true, cancelable: true, ...at}}));"""
+
+
+@pytest.mark.browser
+def test_the_timeline_shows_the_run_that_is_chosen_and_zooms(
+    browser: WebDriver, pages: list[Path], look: Any
+) -> None:
+    watch_the_timeline(browser, pages[0], look)
+
+
+def watch_the_timeline(driver: WebDriver, page: Path, look: Any) -> None:
+    def ticks(other_than: str) -> str:
+        deadline = time.monotonic() + 20
+        while (text := str(driver.execute_script(TICKS))) == other_than:
+            if time.monotonic() > deadline:
+                return text
+            time.sleep(0.1)
+        return text
+
+    look.settle(driver, page, page.read_text().count('role="img"'))
+    figure = driver.find_element("css selector", TIMELINE)
+    live = figure.find_element("css selector", ".live svg")
+    driver.execute_script(
+        "arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", live
+    )
+    chosen = figure.find_element("css selector", "select")
+    names = [one.text for one in chosen.find_elements("css selector", "option")]
+    assert len(names) == len(set(names)) > 2
+    first = ticks("")
+    driver.execute_script(TURN, False)  # the wheel alone scrolls the page
+    time.sleep(0.5)
+    assert driver.execute_script(TICKS) == first
+    driver.execute_script(TURN, True)
+    assert ticks(first) != first
+    chosen.find_elements("css selector", "option")[1].click()
+    second = ticks(first)
+    assert second not in ("", first)
+    chosen.find_elements("css selector", "option")[0].click()
+    assert ticks(second) == first  # back, and the zoom is gone
