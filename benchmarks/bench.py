@@ -156,6 +156,8 @@ def _measured(way: str, path: Path, cache: Path) -> dict[str, Any]:
 def _reading(path: Path, cache: Path) -> dict[str, Any]:
     rows = {way: _measured(way, path, cache) for way in WAYS}
     mb = path.stat().st_size / 1e6
+    if "cpu_s" not in rows["servebook"]:
+        sys.exit(f"servebook could not be measured: {rows['servebook']}")
     counts = {row["n_gaps"] for row in rows.values() if "n_gaps" in row}
     assert len(counts) == 1, rows  # all of them found the same gaps
     own_s = rows["servebook"]["cpu_s"], rows["servebook"]["wall_s"]
