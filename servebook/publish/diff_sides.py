@@ -148,10 +148,11 @@ def _calls(notebooks: Path) -> Iterator[tuple[str, str, list[Any]]]:
                 and isinstance(call.func, ast.Attribute)
                 and isinstance(call.func.value, ast.Name)
                 and call.args
-                and all(isinstance(a, ast.Constant) for a in call.args[1:])
+                and all(isinstance(a, ast.Constant | ast.Name) for a in call.args[1:])
                 and not call.keywords
             ):
-                arguments = [a.value for a in call.args[1:] if isinstance(a, ast.Constant)]
+                # A name is a parameter of the notebook: as a build leaves it, empty.
+                arguments = [a.value if isinstance(a, ast.Constant) else "" for a in call.args[1:]]
                 yield call.func.value.id, call.func.attr, arguments
 
 
