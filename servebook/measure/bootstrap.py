@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 __all__ = ["LEAST_BLOCKS", "RESAMPLES", "SCOPE", "Within", "blocks", "within_run"]
 
@@ -64,6 +63,8 @@ def within_run(
     mean request). Seeded from the values: the same run gives the same interval. Raises ValueError
     for arrays of different lengths.
     """
+    from scipy import stats  # a second to import; constants are wanted without
+
     own, when = np.asarray(values, dtype=np.float64), np.asarray(times_s, dtype=np.float64)
     if own.shape != when.shape:
         raise ValueError(f"{own.size} values with {when.size} times")

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from servebook.measure.ratio import CONFIDENCE
 
@@ -55,6 +54,8 @@ def cost_line(
 
     Raises ValueError for sequences of different lengths.
     """
+    from scipy import stats  # a second to import; constants are wanted without
+
     x, y = np.asarray(tokens_s, dtype=np.float64), np.asarray(rates, dtype=np.float64)
     if x.shape != y.shape:
         raise ValueError(f"{x.size} loads with {y.size} rates")

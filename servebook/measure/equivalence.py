@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from servebook.measure.ratio import Ratio, ratio
 
@@ -47,6 +46,8 @@ def equivalence(
 
     Raises ValueError for a margin that is not above 0, and as ``ratio`` does.
     """
+    from scipy import stats  # a second to import; constants are wanted without
+
     if not margin > 0:
         raise ValueError(f"a margin lies above 0, not at {margin}")
     found = ratio(first, second)

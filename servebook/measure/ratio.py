@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
 
 __all__ = [
     "CONFIDENCE",
@@ -108,6 +107,8 @@ def log_interval(
     ``first`` and ``second`` hold logarithms, shape (..., n) and (..., m), n and m at least 2.
     Returns low, high, df, each of shape (...). NaN where neither arm scatters.
     """
+    from scipy import stats  # a second to import; constants are wanted without
+
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     n, m = a.shape[-1], b.shape[-1]
     # Each arm is moved to its first run, so that an arm of equal runs has exactly no scatter.
@@ -130,6 +131,8 @@ def ratio(
 
     Raises ValueError for an arm without runs and for values that are not above 0.
     """
+    from scipy import stats  # a second to import; constants are wanted without
+
     a, b = _logs(first), _logs(second)
     value = float(np.exp(a.mean() - b.mean()))
     why = _why(a, b)
@@ -160,6 +163,8 @@ def detectable(
     test statistic then follows the noncentral t distribution with ``df`` degrees of freedom. That
     a two-sided test may also reject on the wrong side adds less than one in 10,000.
     """
+    from scipy import special, stats  # a second to import; constants are wanted without
+
     limit = float(stats.t.ppf((1 + confidence) / 2, df))
     return error * float(special.nctdtrinc(df, 1 - power, limit))
 
