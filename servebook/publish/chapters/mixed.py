@@ -181,7 +181,7 @@ def tail_statement(campaign: Campaign) -> Statement:
         value=float(ratio.max()),
         unit="ratio",
         n=int(worst["n_gaps"]),
-        n_of="gaps",
+        n_of=f"gaps of {words.count(int(worst['n_ok']), 'request')}",
         low=float(low) if several else None,
         high=float(high) if several else None,
         interval=words.spread(int(worst["n_runs"])),
