@@ -13,7 +13,7 @@ HASH = "f710177d938eff80b684d42c5aa84b382612f21f"
     ("written", "name"),
     [
         ("org/model", "org/model"),
-        ("/home/someone/models/model-8b/", "model-8b"),
+        ("/srv/models/model-8b/", "model-8b"),
         ("C:\\models\\model-8b", "model-8b"),
         (f"/models/models--Org--Model-M2.5/snapshots/{HASH}/", "Org/Model-M2.5"),
         (f"models--Org--Model--Chat/snapshots/{HASH}", "Org/Model--Chat"),
