@@ -14,7 +14,7 @@ READY := .venv/ready
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ': *|## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$NF }' Makefile
+	@awk '/^[a-z-]+:.*## / { name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "make %-10s %s\n", name, $$0 }' Makefile
 
 .PHONY: report
 report: $(READY) ## build the page of every campaign in data/ (or CAMPAIGN=path) into report/

@@ -71,6 +71,8 @@ def test_make_help_lists_every_target_with_one_line(project_root: Path, makefile
             re.fullmatch(r"make (\S+) +(\S.*)", line).groups() for line in done.stdout.splitlines()
         )  # type: ignore[union-attr]
         assert set(listed) == targets(makefile)
+        said = dict(re.findall(r"^([a-z-]+):.*## (.*)$", makefile, flags=re.M))
+        assert listed == said  # whole, also where a description holds a colon
     assert all(len(line) < 100 for line in done.stdout.splitlines())
 
 
