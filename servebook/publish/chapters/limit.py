@@ -206,7 +206,7 @@ def limit_statement(campaign: Campaign) -> Statement:
         unit="ratio",
         n=int(line["n_ok"].sum()),
         n_of="requests",
-        interval=common.interval(line["n_runs"]),
+        interval=common.interval([w["at_limit"]["n_runs"], line["n_runs"].iloc[-1]]),
         runs=common.runs_of(line),
         figure=_ID,
         would_change="more slots, where the memory has room for their KV cache",
@@ -308,7 +308,7 @@ def reversal(campaign: Campaign) -> Statement:
         unit="%",
         n=int(line["n_ok"].sum()),
         n_of="requests",
-        interval=common.interval(line["n_runs"]),
+        interval=common.interval([peak["n_runs"], last["n_runs"]]),
         runs=common.runs_of(line),
         figure="prefill-throughput",
         would_change=(

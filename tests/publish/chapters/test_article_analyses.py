@@ -270,6 +270,13 @@ def test_the_articles_verdicts_of_two_nodes() -> None:
     assert scale_out.more_nodes(here).title.startswith("Computed, not measured")
 
 
+def test_a_finding_from_two_single_runs_claims_no_repeats() -> None:
+    """Eight in flight were repeated there; the slots and the last load, of which it tells, not."""
+    said = limit.limit_statement(loopback())
+    assert "Beyond 16 slots" in said.sentence
+    assert said.interval == "no interval: one run"
+
+
 def test_the_sibling_stands_beside_with_what_may_differ() -> None:
     found = reproducibility.side_by_side(shipped("b300-one-vs-two-nodes"))
     assert found.table is not None
