@@ -211,6 +211,7 @@ class Run:
                     progress_bar=dict(progress) if progress else False,
                     start_timeout=START_TIMEOUT_S,
                     shutdown_kernel="immediate",
+                    coalesce_streams=True,  # where one message ends is a matter of timing
                     kernel_manager_class=kernel_class(folder, path.parent, zygote, self._launched),
                     on_notebook_start=self._started,
                     on_cell_executed=_refuse_exit,

@@ -33,5 +33,5 @@ def test_latencies_are_better_low_and_rates_high() -> None:
 
 def test_every_column_of_the_stalls_is_explained() -> None:
     columns = set(stall_summary(Tables(), run_metrics(Tables())).columns)
-    words = {"prefill_style", "baseline", "p99_sees_stalls", "why"}
+    words = {"prefill_style", "baseline", "p99_sees_stalls", "why", "doubt"}
     assert columns - set(METRICS) - set(IDENTITY) == words

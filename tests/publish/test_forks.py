@@ -87,6 +87,14 @@ def test_the_random_numbers_of_two_kernels_differ(zygote: Zygote, tmp_path: Path
     assert not set(one[0].split()) & set(other[0].split())
 
 
+def test_what_a_cell_prints_is_one_piece_however_late_its_parts_come(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    source = "import time\nfor name in 'abc':\n    print(name, flush=True)\n    time.sleep(0.4)"
+    path = write(tmp_path / "a.ipynb", source)
+    assert together([path], zygote, 1) == [["a\nb\nc"]]
+
+
 def test_results_are_in_the_order_of_names(zygote: Zygote, tmp_path: Path) -> None:
     waits = {"a": 1.5, "b": 0.0, "c": 0.3}
     paths = [

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from small import campaign
 
+from servebook.publish import theme
 from servebook.publish.chapters import ledger
 from servebook.publish.charts.ledger import within_tolerance
 from servebook.read.campaign import Campaign, load
@@ -97,4 +98,4 @@ def test_the_band_reaches_from_minus_to_plus_one_tolerance() -> None:
     spec = within_tolerance(pd.DataFrame([row])).to_dict()
     band = next(rows for rows in spec["datasets"].values() if "low" in rows[0])
     assert (band[0]["low"], band[0]["high"]) == (-1, 1)
-    assert spec["width"] == 640
+    assert spec["width"] == theme.WIDTH
