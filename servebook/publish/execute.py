@@ -199,7 +199,7 @@ class Run:
 
         path = self.path
         try:
-            with _event_loop():
+            with _event_loop(), self._ending():
                 # Neither an output path (papermill would write the notebook before and after each
                 # cell) nor a working folder (it would change that of this process, so of all).
                 papermill.execute_notebook(
@@ -225,12 +225,18 @@ class Run:
         except (DeadKernelError, RuntimeError, OSError):
             cause = "the kernel died in it (killed, out of memory, or a crash in native code)"
             raise _fail(path, cause, *_first_unanswered(self._cells())) from None
-        finally:
-            if self._process is not None:
-                end(self._process)
         _require_complete(self._cells(), path)
         assert self._nb is not None
         return self._nb
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """End the kernel on leaving, before the loop waits for what still talks to it."""
+        try:
+            yield
+        finally:
+            if self._process is not None:
+                end(self._process)
 
     def _started(self, notebook: NotebookNode) -> None:
         self._nb = notebook

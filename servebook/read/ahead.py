@@ -34,9 +34,7 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
     A job leaves something outside of memory. What it returns or raises is lost.
     """
     n = min(cores(), len(jobs))
-    # The thread that a progress bar leaves behind does nothing but wait.
-    others = [one for one in threading.enumerate() if type(one).__name__ != "TMonitor"]
-    if n < 2 or sys.platform != "linux" or len(others) > 1:
+    if n < 2 or sys.platform != "linux" or _threads() > 1:
         return False
     inlet, outlet = os.pipe()
     numbers = b"".join(number.to_bytes(2, "little") for number in range(min(len(jobs), 2048)))
@@ -50,6 +48,11 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
     return True
+
+
+def _threads() -> int:
+    """How many do anything: the one that a progress bar leaves behind only waits."""
+    return sum(type(one).__name__ != "TMonitor" for one in threading.enumerate())
 
 
 def _worker(jobs: Sequence[Callable[[], object]], inlet: int) -> int:

@@ -119,6 +119,8 @@ class Columns:
             return epoch_ns(text)
         except ValueError:
             pass
+        if len(text) > 21 and text.lstrip("+-").isdigit():
+            raise ValueError("a time outside of the years 1970 to 2099")
         try:
             return iso_ns(text, self.zone)
         except (ValueError, OverflowError) as error:

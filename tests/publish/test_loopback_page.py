@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-PARTS = ("data/loopback", "notebooks", "report/template")
+PARTS = ("data/loopback", "notebooks", "report/template", "report/text")
 BUILDS = (
     ("one", {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"}),
     ("another folder", {"TZ": "America/St_Johns", "LC_ALL": "C", "PYTHONHASHSEED": "2"}),

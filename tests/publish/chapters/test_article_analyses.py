@@ -259,7 +259,7 @@ def test_the_articles_verdicts_of_two_nodes() -> None:
     assert "the dumps do not show" in reversal
     assert "at least 592 ms" in stall_arithmetic.hidden_tail(here).title
     stop = stall_arithmetic.stop_statement(here)
-    assert "stops rather than slows" in stop.sentence
+    assert "as if the engine stopped rather than slowed" in stop.sentence
     assert "62 % of the decode time and 52 % of the response" in stop.sentence
     cost = token_cost.relative_cost(here)
     assert cost.table is not None
