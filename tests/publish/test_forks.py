@@ -172,11 +172,11 @@ def test_a_campaign_that_cannot_be_read_is_the_same_error(zygote: Zygote, tmp_pa
 
 
 DRIVER = """
-import sys, threading
-from concurrent.futures import ThreadPoolExecutor
+import signal, sys
 from pathlib import Path
 from servebook.publish.execute import Run, quiet
 from servebook.publish.workers import Workers
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with Workers() as workers, quiet():
     assert workers.zygote.ready()
     print(workers.folder, workers.zygote.pid, flush=True)
