@@ -18,8 +18,8 @@ from servebook.read.aiperf_records import Parsed, parse
 from servebook.read.aiperf_summary import Settings
 from servebook.read.files import loads
 from servebook.read.records import Requests
+from servebook.read.values import LONGEST_NS
 
-_MAX_NS = 10**17  # three years
 _REQUEST_ID = re.compile(rb'"x_request_id"\s*:\s*"([^"\\]+)"')
 
 __all__ = ["as_record", "fill_lost_chunks", "parse_raw"]
@@ -89,7 +89,7 @@ def _fill(line: bytes, out: Requests, index: int) -> None:
     if type(start) is not int or not isinstance(responses, list):
         return
     times, _, _ = _chunks(responses)
-    if times and times[0] >= start and times[-1] - start < _MAX_NS:
+    if times and times[0] >= start and times[-1] - start < LONGEST_NS:
         out.late_chunks(index, times[0] - start, np.asarray(np.diff(times), dtype=np.int64))
 
 

@@ -21,14 +21,13 @@ from servebook.read.fast_lines import Decoded, decoded
 from servebook.read.files import loads
 from servebook.read.prompt_prefix import Sent
 from servebook.read.records import Requests
-from servebook.read.values import gaps, number, text, whole
+from servebook.read.values import LONGEST_NS, MAX_TOKENS, gaps, number, text, whole
 
 __all__ = ["BadRecordError", "Parsed", "parse", "request"]
 
 #: Between these bounds a number is an epoch time in ns (years 2001 to 2099).
 _EPOCH_NS = range(10**18, 4_102_444_800 * 10**9)
 _TTFT = ("time_to_first_token", "ttft")  # the second is the tag of 0.2
-_MAX_TOKENS = 10**9
 _MAX_SESSIONS = 10**8
 
 
@@ -248,7 +247,7 @@ def _ns(metrics: Mapping[str, Any], name: str) -> int | None:
     factor = UNIT_TO_NS.get(str(metrics[name].get("unit")))
     if factor is None:
         raise BadRecordError(f"expected a unit of time beside '{name}', found none")
-    if not 0 <= value * factor < 10**17:
+    if not 0 <= value * factor < LONGEST_NS:
         raise BadRecordError(f"expected a latency of zero or more in '{name}', found another")
     return round(value * factor)
 
@@ -257,7 +256,7 @@ def _count(metrics: Mapping[str, Any], name: str) -> int | None:
     value = _metric(metrics, name)
     if value is None:
         return None
-    if not 0 <= value < _MAX_TOKENS:
+    if not 0 <= value < MAX_TOKENS:
         raise BadRecordError(f"expected a token count in '{name}', found another number")
     return round(value)
 

@@ -26,7 +26,15 @@ from servebook.read.files import sha256
 from servebook.read.genai_bench_summary import DEFINITIONS, UNITS, Trim, native, scenario, trim
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
-from servebook.read.values import model_name, number, object_of, text, whole
+from servebook.read.values import (
+    model_name,
+    number,
+    object_of,
+    text,
+    time_ns,
+    token_count,
+    whole,
+)
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]
@@ -34,8 +42,6 @@ __all__ = ["FORMAT", "find", "read"]
 _POINT = (b'"aggregated_metrics"', b'"num_concurrency"', b'"run_duration"')
 _METADATA = (b'"traffic_scenario"', b'"benchmark_version"', b'"api_backend"')
 _EXPECTED = "a result of genai-bench"
-_MAX_NS = 10**17
-_MAX_TOKENS = 10**9
 _PLAIN = re.compile(r"[\w .+-]{1,40}")
 Aside = list[tuple[int | None, str, str]]
 
@@ -129,13 +135,17 @@ def _row(record: Any, ns: float) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("expected a JSON object, found another value")
     code = record.get("error_code")
-    osl = _tokens(record, "num_output_tokens")
-    row: dict[str, Any] = {"isl": _tokens(record, "num_input_tokens"), "start_ns": 0, "flags": []}
+    osl, isl = (
+        token_count(record.get(name), name) for name in ("num_output_tokens", "num_input_tokens")
+    )
+    row: dict[str, Any] = {"isl": isl, "start_ns": 0, "flags": []}
     if code is not None:
         kind = error_kind(whole(code), str(record.get("error_message") or ""))
         status = "cancelled" if kind == "cancelled" else "failed"
         return row | {"status": status, "error_kind": kind}
-    first, end = _time(record, "ttft", ns), _time(record, "e2e_latency", ns)
+    first, end = (
+        time_ns(record.get(name), name, ns, what="a time") for name in ("ttft", "e2e_latency")
+    )
     if first is not None and end is not None and first > end:
         raise ValueError("expected ttft within e2e_latency, found a longer one")
     if not osl:
@@ -143,26 +153,6 @@ def _row(record: Any, ns: float) -> dict[str, Any]:
     else:
         row |= {"status": "ok", "osl": osl}
     return row | {"first_token_ns": first, "end_ns": end}
-
-
-def _time(record: Mapping[str, Any], name: str, ns: float) -> int | None:
-    value = record.get(name)
-    if value is None:
-        return None
-    found = number(value)
-    if found is None or not 0 <= found * ns < _MAX_NS:
-        raise ValueError(f"expected a time of zero or more in '{name}', found another value")
-    return round(found * ns) or None
-
-
-def _tokens(record: Mapping[str, Any], name: str) -> int | None:
-    value = record.get(name)
-    if value is None:
-        return None
-    found = whole(value)
-    if found is None or found >= _MAX_TOKENS:
-        raise ValueError(f"expected a token count in '{name}', found another value")
-    return found
 
 
 def _run(

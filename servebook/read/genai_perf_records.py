@@ -9,12 +9,9 @@ from typing import Any
 
 from servebook.read.documents import json_value
 from servebook.read.genai_perf_chunks import reply_of
-from servebook.read.values import object_of, whole
+from servebook.read.values import LONGEST_NS, MAX_TOKENS, object_of, whole
 
 __all__ = ["Call", "call_of"]
-
-_MAX_NS = 10**17
-_MAX_TOKENS = 10**9
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def call_of(record: Any) -> Call:
     steps = [later - earlier for earlier, later in pairwise(found)]
     if any(step < 0 for step in steps):
         raise ValueError("expected times in order, found one before another (a corrected clock)")
-    if found[-1] - start >= _MAX_NS:
+    if found[-1] - start >= LONGEST_NS:
         raise ValueError("expected times of one request, found years between them")
     sent = _payload(object_of(record.get("request_inputs")))
     most, least = _length(sent, "max_tokens", "max_completion_tokens"), _length(sent, "min_tokens")
@@ -104,7 +101,7 @@ def _length(sent: Mapping[str, Any], *names: str) -> int | None:
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         found = whole(value)
-        if found and found < _MAX_TOKENS:
+        if found and found < MAX_TOKENS:
             return found
     return None
 

@@ -12,15 +12,13 @@ from typing import Any
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Requests
-from servebook.read.values import number, object_of, whole
+from servebook.read.values import LONGEST_S, number, object_of, token_count, whole
 
 __all__ = ["GROUPS", "add_requests", "entries"]
 
 GROUPS = ("successful", "errored", "incomplete")
 _STATUS = {"successful": "ok", "errored": "failed", "incomplete": "cancelled"}
 _EPOCH_S = (1e9, 1e10)  # 2001 to 2286
-_LONGEST_S = 1e8
-_MAX_TOKENS = 10**9
 #: Our name: the names in 0.4 and later, then those of 0.3.
 _TIMES = {
     "scheduled": ("targeted_start", "targeted_start_time"),
@@ -127,7 +125,7 @@ def _times(entry: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, flo
     order = [t for t in known if t is not None]
     if order != sorted(order):
         raise ValueError("expected start, first token, last token and end in this order")
-    if order and order[-1] - order[0] > _LONGEST_S:
+    if order and order[-1] - order[0] > LONGEST_S:
         raise ValueError("expected a request of less than three years")
     return times
 
@@ -142,9 +140,4 @@ def _tokens(entry: Mapping[str, Any], name: str, metrics: str) -> int | None:
     value = entry.get(name)
     if value is None:
         value = object_of(entry.get(metrics)).get("total_tokens")
-    if value is None:
-        return None
-    tokens = whole(value)
-    if tokens is None or tokens >= _MAX_TOKENS:
-        raise ValueError(f"expected a token count in '{name}', found another value")
-    return tokens
+    return token_count(value, name)

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servebook.read.errorkind import error_kind
-from servebook.read.values import gaps, number, object_of, whole
+from servebook.read.values import LONGEST_S, gaps, number, object_of, token_count, whole
 
 __all__ = ["Call", "call_of"]
 
-_MAX_SECONDS = 1e8
-_MAX_TOKENS = 10**9
 _HTTP = re.compile(r"HTTP Error (\d{3})")
 
 
@@ -52,7 +50,7 @@ def call_of(record: Any, server_counts: bool) -> Call:
     if not isinstance(record, dict):
         raise ValueError("expected a JSON object, found another value")
     start, close = number(record.get("start_time")), number(record.get("end_time"))
-    if start is None or close is None or not 0 <= close - start < _MAX_SECONDS:
+    if start is None or close is None or not 0 <= close - start < LONGEST_S:
         raise ValueError("expected start_time and end_time in order, found other values")
     info = object_of(record.get("info"))
     # To 0.2 the counts and times stood in `info` itself.
@@ -61,8 +59,10 @@ def call_of(record: Any, server_counts: bool) -> Call:
     usage = object_of(reply.get("server_usage"))
     times = _times(reply.get("output_token_times"), "output_token_times", start, close)
     chunks = _times(reply.get("chunk_times"), "chunk_times", start, close)
-    usage_osl = _tokens(usage.get("completion_tokens", usage.get("output_tokens")), "server_usage")
-    osl = _tokens(reply.get("output_tokens", computed.get("output_tokens")), "output_tokens")
+    usage_osl = token_count(
+        usage.get("completion_tokens", usage.get("output_tokens")), "server_usage"
+    )
+    osl = token_count(reply.get("output_tokens", computed.get("output_tokens")), "output_tokens")
     if server_counts and usage_osl is not None:
         osl = usage_osl
     status, kind = _outcome(record.get("error"), osl)
@@ -131,7 +131,7 @@ def _of_computed(
 ) -> tuple[float | None, float | None, npt.NDArray[np.int64] | None]:
     """First and last token and gaps from the client's own per-request values."""
     ttft = number(computed.get("time_to_first_token"))
-    if ttft is None or not 0 < ttft < _MAX_SECONDS:
+    if ttft is None or not 0 < ttft < LONGEST_S:
         return None, None, None
     values = computed.get("inter_token_latencies")
     if not isinstance(values, list) or not values:
@@ -148,14 +148,5 @@ def _isl(info: Mapping[str, Any], computed: Mapping[str, Any]) -> int | None:
     asked = object_of(object_of(info.get("request_metrics")).get("text")).get("input_tokens")
     for value in (asked, info.get("input_tokens"), computed.get("input_tokens")):
         if value is not None:
-            return _tokens(value, "input_tokens")
+            return token_count(value, "input_tokens")
     return None
-
-
-def _tokens(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    tokens = whole(value)
-    if tokens is None or tokens >= _MAX_TOKENS:
-        raise ValueError(f"expected a token count in '{name}', found another value")
-    return tokens

@@ -28,7 +28,7 @@ from servebook.read.json_array import elements
 from servebook.read.llmperf_summary import DEFINITIONS, ITL, Settings, native, recomputed, settings
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
-from servebook.read.values import number, object_of, whole
+from servebook.read.values import number, object_of, time_ns, token_count, whole
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]
@@ -39,8 +39,6 @@ _SUMMARY = (b'"results_', b'"num_concurrent_requests"')
 _OPENING = re.compile(r'\{\s*"(?:error_code|inter_token_latency_s|ttft_s)"\s*:')
 _ROLE = re.compile(r"_(?:individual_responses|summary)\.json.*")
 _TOO_SHORT = -100
-_MAX_SECONDS = 1e8
-_MAX_TOKENS = 10**9
 Aside = list[tuple[int | None, str, str]]
 
 
@@ -136,9 +134,11 @@ def _summary(source: Source, aside: Aside) -> Mapping[str, Any]:
 def _row(record: Any) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("expected a JSON object, found another value")
-    first = _time(record, "ttft_s")
-    end = _time(record, "end_to_end_latency_s")
-    isl, osl = _tokens(record, "number_input_tokens"), _tokens(record, "number_output_tokens")
+    first, end = (time_ns(record.get(name), name) for name in ("ttft_s", "end_to_end_latency_s"))
+    isl, osl = (
+        token_count(record.get(name), name)
+        for name in ("number_input_tokens", "number_output_tokens")
+    )
     row: dict[str, Any] = {"start_ns": 0, "first_token_ns": first, "end_ns": end, "isl": isl}
     row["flags"] = []
     code = record.get("error_code")
@@ -151,27 +151,6 @@ def _row(record: Any) -> dict[str, Any]:
     if not osl:
         return row | {"status": "failed", "error_kind": "stream_error"}
     return row | {"status": "ok", "osl": osl}
-
-
-def _time(record: Mapping[str, Any], name: str) -> int | None:
-    """Nanoseconds; None where there is none (0 is none: the client writes it before a token)."""
-    value = record.get(name)
-    if value is None:
-        return None
-    found = number(value)
-    if found is None or not 0 <= found < _MAX_SECONDS:
-        raise ValueError(f"expected seconds of zero or more in '{name}', found another value")
-    return round(found * 1e9) or None
-
-
-def _tokens(record: Mapping[str, Any], name: str) -> int | None:
-    value = record.get(name)
-    if value is None:
-        return None
-    found = whole(value)
-    if found is None or found >= _MAX_TOKENS:
-        raise ValueError(f"expected a token count in '{name}', found another value")
-    return found
 
 
 def _run(

@@ -14,15 +14,13 @@ import numpy as np
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Ints, Requests
-from servebook.read.values import gaps, number, whole
+from servebook.read.values import gap_list_ns, time_ns, token_count, whole
 
 __all__ = ["LISTS", "add_slots"]
 
 #: Lists of which at least one makes a result detailed.
 LISTS = ("ttfts", "itls", "output_lens")
 _OPTIONAL = ("input_lens", "errors")
-_MAX_SECONDS = 1e8
-_MAX_TOKENS = 10**9
 
 
 def add_slots(
@@ -70,9 +68,9 @@ def _streamed(lists: Mapping[str, list[Any]]) -> bool:
 
 
 def _slot(slot: Mapping[str, Any], streamed: bool) -> tuple[dict[str, Any], Ints | None]:
-    osl = _tokens(slot.get("output_lens"), "output_lens")
-    ttft = _seconds(slot.get("ttfts"), "ttfts")
-    gap_ns = _gaps(slot.get("itls"))
+    osl = token_count(slot.get("output_lens"), "output_lens")
+    ttft = time_ns(slot.get("ttfts"), "ttfts")
+    gap_ns = gap_list_ns(slot.get("itls"), "itls")
     error = slot.get("errors")
     if error is not None and not isinstance(error, str):
         raise ValueError("expected a text in 'errors', found another value")
@@ -92,7 +90,7 @@ def _slot(slot: Mapping[str, Any], streamed: bool) -> tuple[dict[str, Any], Ints
         "start_ns": 0,
         "first_token_ns": ttft if streamed else None,
         "end_ns": spent,
-        "isl": _tokens(slot.get("input_lens"), "input_lens"),
+        "isl": token_count(slot.get("input_lens"), "input_lens"),
         "osl": osl if status == "ok" else None,
         "flags": [],
     }
@@ -104,33 +102,3 @@ def _chunks(gap_ns: Ints, seconds: list[Any]) -> tuple[Ints, Ints]:
     values = np.asarray(seconds, dtype=np.float64)
     starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
     return np.add.reduceat(gap_ns, starts), np.diff(np.r_[starts, len(values)])
-
-
-def _seconds(value: Any, name: str) -> int | None:
-    """Nanoseconds of a time in seconds; None where there is none (0.0 is none)."""
-    if value is None:
-        return None
-    seconds = number(value)
-    if seconds is None or not 0 <= seconds < _MAX_SECONDS:
-        raise ValueError(f"expected seconds of zero or more in '{name}', found another value")
-    return round(seconds * 1e9) or None
-
-
-def _tokens(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    tokens = whole(value)
-    if tokens is None or tokens >= _MAX_TOKENS:
-        raise ValueError(f"expected a token count in '{name}', found another value")
-    return tokens
-
-
-def _gaps(value: Any) -> Ints | None:
-    if value is None or value == []:
-        return None
-    if not isinstance(value, list):
-        raise ValueError("expected a list of seconds in 'itls', found another value")
-    try:
-        return gaps(value, 1e9)
-    except ValueError as error:
-        raise ValueError(f"expected gaps of zero or more in 'itls', found {error}") from None

@@ -12,12 +12,30 @@ import numpy.typing as npt
 
 from servebook.read.source import printable
 
-__all__ = ["boolean", "gaps", "model_name", "number", "object_of", "objects_in", "text", "whole"]
+__all__ = [
+    "LONGEST_NS",
+    "LONGEST_S",
+    "MAX_TOKENS",
+    "boolean",
+    "gap_list_ns",
+    "gaps",
+    "model_name",
+    "number",
+    "object_of",
+    "objects_in",
+    "text",
+    "time_ns",
+    "token_count",
+    "whole",
+]
 
 #: Whole numbers up to here are exact in a float too; no count or length comes near.
 _MAX_WHOLE = 2**53
 #: Three years: no request takes longer, and sums stay far inside 64 bits.
-_MAX_NS = 10**17
+LONGEST_NS = 10**17
+LONGEST_S = LONGEST_NS / 1e9
+#: No request reads or writes as many tokens.
+MAX_TOKENS = 10**9
 
 
 def number(value: Any) -> float | None:
@@ -52,9 +70,49 @@ def gaps(values: list[Any], ns_per_unit: float) -> npt.NDArray[np.int64]:
         found = found.astype(np.float64) * ns_per_unit
     if not np.isfinite(found).all() or found.min() < 0:
         raise ValueError("others")
-    if found.sum() >= _MAX_NS:
+    if found.sum() >= LONGEST_NS:
         raise ValueError("a sum of years")
     return np.rint(found).astype(np.int64)
+
+
+def time_ns(
+    value: Any, name: str, ns_per_unit: float = 1e9, *, what: str = "seconds"
+) -> int | None:
+    """Whole ns of a span; None where there is none (0 is none: clients write it for a missing one).
+
+    Raises ValueError, naming the field ``name`` and ``what`` it should hold, for anything else.
+    """
+    if value is None:
+        return None
+    found = number(value)
+    if found is None or not 0 <= found * ns_per_unit < LONGEST_NS:
+        raise ValueError(f"expected {what} of zero or more in '{name}', found another value")
+    return round(found * ns_per_unit) or None
+
+
+def token_count(value: Any, name: str) -> int | None:
+    """A count of tokens; None where there is none; raises ValueError, naming the field."""
+    if value is None:
+        return None
+    tokens = whole(value)
+    if tokens is None or tokens >= MAX_TOKENS:
+        raise ValueError(f"expected a token count in '{name}', found another value")
+    return tokens
+
+
+def gap_list_ns(value: Any, name: str) -> npt.NDArray[np.int64] | None:
+    """Whole ns of a list of gaps in seconds; None where there is none, or the list is empty.
+
+    Raises ValueError, naming the field ``name``, for anything else.
+    """
+    if value is None or value == []:
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of seconds in '{name}', found another value")
+    try:
+        return gaps(value, 1e9)
+    except ValueError as error:
+        raise ValueError(f"expected gaps of zero or more in '{name}', found {error}") from None
 
 
 def boolean(value: Any) -> bool | None:

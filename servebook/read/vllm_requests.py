@@ -14,15 +14,13 @@ import numpy.typing as npt
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Requests
-from servebook.read.values import gaps, number, whole
+from servebook.read.values import LONGEST_S, gap_list_ns, number, time_ns, token_count
 
 __all__ = ["LISTS", "add_requests"]
 
 #: Lists of which at least one makes a result detailed (latencies alone stand in summaries too).
 LISTS = ("ttfts", "itls", "output_lens")
 _OPTIONAL = ("input_lens", "errors", "start_times", "latencies")
-_MAX_SECONDS = 1e8
-_MAX_TOKENS = 10**9
 
 
 def add_requests(
@@ -68,7 +66,7 @@ def _starts(values: list[Any] | None) -> list[int | None] | None:
     if not known:
         return None
     usual = float(np.median(known))
-    seconds = [v if v is not None and abs(v - usual) < _MAX_SECONDS else None for v in seconds]
+    seconds = [v if v is not None and abs(v - usual) < LONGEST_S else None for v in seconds]
     first = min((v for v in seconds if v is not None), default=usual)
     return [None if v is None else round((v - first) * 1e9) for v in seconds]
 
@@ -76,10 +74,10 @@ def _starts(values: list[Any] | None) -> list[int | None] | None:
 def _slot(
     slot: Mapping[str, Any], start: int | None
 ) -> tuple[dict[str, Any], npt.NDArray[np.int64] | None]:
-    osl = _tokens(slot.get("output_lens"), "output_lens")
-    ttft = _seconds(slot.get("ttfts"), "ttfts")
-    latency = _seconds(slot.get("latencies"), "latencies")
-    gap_ns = _gaps(slot.get("itls"))
+    osl = token_count(slot.get("output_lens"), "output_lens")
+    ttft = time_ns(slot.get("ttfts"), "ttfts")
+    latency = time_ns(slot.get("latencies"), "latencies")
+    gap_ns = gap_list_ns(slot.get("itls"), "itls")
     error = slot.get("errors")
     error = error if isinstance(error, str) else ""
     if error:
@@ -102,7 +100,7 @@ def _slot(
         "start_ns": start,
         "first_token_ns": None if start is None or not ttft else start + ttft,
         "end_ns": None if start is None or spent is None else start + spent,
-        "isl": _tokens(slot.get("input_lens"), "input_lens"),
+        "isl": token_count(slot.get("input_lens"), "input_lens"),
         "osl": osl if status == "ok" else None,
         "flags": [],
     }
@@ -111,33 +109,3 @@ def _slot(
 
 def _total(gap_ns: npt.NDArray[np.int64] | None) -> int:
     return 0 if gap_ns is None else int(gap_ns.sum())
-
-
-def _seconds(value: Any, name: str) -> int | None:
-    """Nanoseconds of a time in seconds; None where there is none (0.0 is none)."""
-    if value is None:
-        return None
-    seconds = number(value)
-    if seconds is None or not 0 <= seconds < _MAX_SECONDS:
-        raise ValueError(f"expected seconds of zero or more in '{name}', found another value")
-    return round(seconds * 1e9) or None
-
-
-def _tokens(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    tokens = whole(value)
-    if tokens is None or tokens >= _MAX_TOKENS:
-        raise ValueError(f"expected a token count in '{name}', found another value")
-    return tokens
-
-
-def _gaps(value: Any) -> npt.NDArray[np.int64] | None:
-    if value is None or value == []:
-        return None
-    if not isinstance(value, list):
-        raise ValueError("expected a list of seconds in 'itls', found another value")
-    try:
-        return gaps(value, 1e9)
-    except ValueError as error:
-        raise ValueError(f"expected gaps of zero or more in 'itls', found {error}") from None
