@@ -39,9 +39,9 @@ def test_a_time_is_whole_ns_and_0_is_none(value: Any, ns: int | None) -> None:
 
 @pytest.mark.parametrize("value", [-1, 1e8, 10**400, float("nan"), True, "1.5", [1]])
 def test_what_is_no_time_is_refused_by_its_name(value: Any) -> None:
-    with pytest.raises(ValueError, match="^expected seconds of zero or more in 'ttft_s', found"):
+    with pytest.raises(ValueError, match=r"^expected seconds of zero or more in 'ttft_s', found"):
         time_ns(value, "ttft_s")
-    with pytest.raises(ValueError, match="^expected a time of zero or more in 'ttft', found"):
+    with pytest.raises(ValueError, match=r"^expected a time of zero or more in 'ttft', found"):
         time_ns(value, "ttft", what="a time")
 
 
@@ -57,7 +57,7 @@ def test_a_count_of_tokens(value: Any, tokens: int | None) -> None:
 
 @pytest.mark.parametrize("value", [-1, 0.5, 10**9, "7", False])
 def test_what_is_no_count_of_tokens(value: Any) -> None:
-    with pytest.raises(ValueError, match="^expected a token count in 'osl', found another value$"):
+    with pytest.raises(ValueError, match=r"^expected a token count in 'osl', found another value$"):
         token_count(value, "osl")
 
 
