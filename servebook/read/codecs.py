@@ -69,10 +69,10 @@ def open_unpacked(path: Path) -> BinaryIO | None:
         stream.close()
         return cast("BinaryIO", gzip.GzipFile(path))
     if kind == "zstd":
-        return cast("BinaryIO", Unpacking(_Zstd(stream), _PIECE))
+        return cast("BinaryIO", Unpacking(_Packed(stream, _Zstd(stream).piece), _PIECE))
     if kind is not None:
         new: Callable[[], Any] = bz2.BZ2Decompressor if kind == "bzip2" else _xz
-        return cast("BinaryIO", Unpacking(_Blocks(stream, new), _PIECE))
+        return cast("BinaryIO", Unpacking(_Packed(stream, _Blocks(stream, new).piece), _PIECE))
     stream.close()
     return None
 
@@ -86,8 +86,10 @@ class Unpacking(io.BufferedReader):
 
 
 class _Packed(io.RawIOBase):
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
+    """What ``piece`` unpacks of a stream, which it owns: up to so many bytes, none at the end."""
+
+    def __init__(self, stream: BinaryIO, piece: Callable[[int], bytes]) -> None:
+        self.stream, self.piece = stream, piece
 
     def readable(self) -> bool:
         return True
@@ -101,13 +103,10 @@ class _Packed(io.RawIOBase):
         buffer[: len(piece)] = piece
         return len(piece)
 
-    def piece(self, size: int) -> bytes:
-        raise NotImplementedError
 
-
-class _Zstd(_Packed):
+class _Zstd:
     def __init__(self, stream: BinaryIO) -> None:
-        super().__init__(stream)
+        self.stream = stream
         self.unpacker = pa.CompressedInputStream(stream, "zstd")
         self.at, self.broken = 0, False
 
@@ -139,11 +138,11 @@ class _Zstd(_Packed):
         return bytes(out)
 
 
-class _Blocks(_Packed):
+class _Blocks:
     """bzip2 or xz, with any number of streams one after another."""
 
     def __init__(self, stream: BinaryIO, new: Callable[[], Any]) -> None:
-        super().__init__(stream)
+        self.stream = stream
         self.new, self.unpacker, self.began = new, new(), False
 
     def piece(self, size: int) -> bytes:
