@@ -8,8 +8,8 @@ from typing import Any
 
 from servebook.read.counter_rows import Rows, whole
 from servebook.read.counter_stamps import Block
+from servebook.read.json_objects import objects
 from servebook.read.source import Source
-from servebook.read.vllm_objects import objects
 
 __all__ = ["INTERFACE", "count", "documents", "named_interface", "nameless"]
 

@@ -23,8 +23,8 @@ from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import YEAR_2001, YEAR_2100, Rows, number, whole
 from servebook.read.counter_stamps import Block, blocks, find_texts, no_time
+from servebook.read.json_objects import objects
 from servebook.read.source import File, Format, Source
-from servebook.read.vllm_objects import objects
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

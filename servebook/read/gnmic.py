@@ -29,8 +29,8 @@ from servebook.read.counter_stamps import blocks, find_texts
 from servebook.read.files import read_text
 from servebook.read.gnmi_names import INTERFACE_TAGS, LEAVES, leaf_of
 from servebook.read.gnmic_messages import FLAT, Leaf, flat_leaf, is_message, message_leaves
+from servebook.read.json_objects import objects
 from servebook.read.source import File, Format, Source
-from servebook.read.vllm_objects import objects
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

@@ -26,10 +26,10 @@ from servebook.read.files import read_text, sha256
 from servebook.read.guidellm_requests import add_requests, entries
 from servebook.read.guidellm_settings import Settings, settings
 from servebook.read.guidellm_summary import DEFINITIONS, mean_of, native, ttft_inside
+from servebook.read.json_objects import objects
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, object_of, text, whole
-from servebook.read.vllm_objects import objects
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]

@@ -18,10 +18,10 @@ from typing import Any
 
 from servebook.errors import DumpError
 from servebook.read.files import read_text, sha256
+from servebook.read.json_objects import objects
 from servebook.read.records import set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import model_name, number, text, whole
-from servebook.read.vllm_objects import objects
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]

@@ -19,13 +19,13 @@ from typing import Any
 
 from servebook.errors import DumpError
 from servebook.read.files import read_text, sha256
+from servebook.read.json_objects import objects
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.sglang_server import model_of, told
 from servebook.read.sglang_slots import LISTS, add_slots
 from servebook.read.sglang_summary import DEFINITIONS, NATIVE_BACKENDS, native, whole_replies
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, whole
-from servebook.read.vllm_objects import objects
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "find", "read"]

@@ -33,6 +33,7 @@ from servebook.read.counter_stamps import (
     no_time,
 )
 from servebook.read.files import lines
+from servebook.read.json_objects import objects
 from servebook.read.sonic_support import STEP_NS, snapshots, support_sources
 from servebook.read.sonic_tables import (
     DETAILED,
@@ -47,7 +48,6 @@ from servebook.read.sonic_tables import (
     reading,
 )
 from servebook.read.source import File, Format, Source
-from servebook.read.vllm_objects import objects
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

@@ -25,10 +25,10 @@ import pyarrow as pa
 
 from servebook.errors import DumpError
 from servebook.read.files import read_text, sha256
+from servebook.read.json_objects import objects
 from servebook.read.records import Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import model_name, number, whole
-from servebook.read.vllm_objects import objects
 from servebook.read.vllm_requests import LISTS, add_requests
 from servebook.read.vllm_summary import client, length_asked, native, setup_notes, wall_ns
 from servebook.tables import Tables, table

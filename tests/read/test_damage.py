@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from servebook.read.discover import read_tree
 from servebook.read.errorkind import error_kind
-from servebook.read.vllm_objects import objects
+from servebook.read.json_objects import objects
 from servebook.tables import Tables
 from tests.read.samples import FIXTURES, record, vllm_result
 

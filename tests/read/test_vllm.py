@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servebook.read import vllm_objects
+from servebook.read import json_objects
 from servebook.read.discover import read_tree
 from servebook.read.source import File
 from servebook.read.vllm import find
@@ -369,6 +369,6 @@ def test_sweep_leftovers_are_companions(tmp_path: Path) -> None:
     ],
 )
 def test_one_value_is_read_fast_and_alike(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = repr(list(vllm_objects.objects(text)))
-    monkeypatch.setattr(vllm_objects, "_whole", lambda _: None)
-    assert repr(list(vllm_objects.objects(text))) == found
+    found = repr(list(json_objects.objects(text)))
+    monkeypatch.setattr(json_objects, "_whole", lambda _: None)
+    assert repr(list(json_objects.objects(text))) == found

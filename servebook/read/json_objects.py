@@ -1,7 +1,7 @@
-"""Splits a file of result objects, one or several, compact or indented, into JSON objects.
+"""Splits a text of JSON values, one or several, compact or indented, into these values.
 
-``--append-result`` writes object after object into one file, which is then no JSON document and,
-once an indented one is among them, no JSON lines either.
+``vllm bench serve --append-result`` and the log of a switch's replies hold object after object:
+no JSON document and, once an indented one is among them, no JSON lines either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def objects(
 ) -> Iterator[tuple[int, Any, str | None]]:
     """(line of its first character, object, None), or (line, None, reason) for what is none.
 
-    NaN and Infinity are read, because this client writes them. After a broken object the next
+    NaN and Infinity are read, because serving clients write them. After a broken object the next
     line that begins with ``opening`` is tried, so that one torn result does not hide those after
     it. With ``unique`` an object that names a key twice is none: which of the two counts is not
     known.
