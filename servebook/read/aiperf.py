@@ -28,7 +28,7 @@ from servebook.read.aiperf_records import Parsed, parse
 from servebook.read.aiperf_summary import Settings, native, settings
 from servebook.read.files import lines, loads, read_text, sha256
 from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, shared
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import SUMMARY_ONLY, Requests, set_aside, workload
 from servebook.read.source import Format, Source, relative
 from servebook.read.values import number, text
 from servebook.tables import Tables, table
@@ -193,7 +193,7 @@ def _summary_only(
     out: dict[str, Any] = {"n_ok": n_ok, "n_failed": n_failed, "clock": "none"}
     if n_ok is not None and n_failed is not None:
         out["n_requests"] = n_ok + n_failed
-    notes.append("only the client's summary is there: nothing can be recomputed from records")
+    notes.append(SUMMARY_ONLY)
     first, last = (_whole_ns(summary.get(f"{name}_timestamp")) for name in _FIRST_AND_LAST)
     if first is not None and last is not None and first <= last:
         return out | {"start_ns": first, "end_ns": last, "clock": "epoch"}

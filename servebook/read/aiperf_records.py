@@ -20,7 +20,7 @@ from servebook.read.errorkind import error_kind
 from servebook.read.fast_lines import Decoded, decoded
 from servebook.read.files import loads
 from servebook.read.prompt_prefix import Sent
-from servebook.read.records import Requests
+from servebook.read.records import Aside, Requests
 from servebook.read.values import LONGEST_NS, MAX_TOKENS, gaps, number, text, whole
 
 __all__ = ["BadRecordError", "Parsed", "parse", "request"]
@@ -39,7 +39,7 @@ class BadRecordError(ValueError):
 class Parsed:
     """What the lines held besides requests."""
 
-    set_aside: list[tuple[int | None, str, str]] = field(default_factory=list)
+    set_aside: Aside = field(default_factory=list)
     sessions: set[int] = field(default_factory=set)
     usage_tokens: int = 0  # the server's count of output tokens of ok requests, where it is told
     counted_tokens: int = 0  # AIPerf's count for the same requests

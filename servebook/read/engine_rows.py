@@ -9,7 +9,7 @@ from typing import Any
 
 from servebook.read.counter_rows import YEAR_2001, YEAR_2100
 from servebook.read.engine_names import identity, meaning
-from servebook.read.records import set_aside
+from servebook.read.records import Aside, set_aside
 from servebook.read.source import Source, relative
 from servebook.tables import Tables, table
 
@@ -26,7 +26,7 @@ class EngineRows:
         self._path = relative(source.main, source.root)
         self._run = source.options.get("run_id")
         self._rows: list[dict[str, Any]] = []
-        self._aside: dict[str, list[tuple[int | None, str, str]]] = {}
+        self._aside: dict[str, Aside] = {}
         self._counted: dict[tuple[str, str, str], list[int | None]] = {}
         self._engines: dict[tuple[Any, ...], str] = {}
 

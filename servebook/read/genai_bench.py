@@ -24,7 +24,7 @@ from servebook.read.documents import json_value, main_document, read_bytes
 from servebook.read.errorkind import error_kind
 from servebook.read.files import sha256
 from servebook.read.genai_bench_summary import DEFINITIONS, UNITS, Trim, native, scenario, trim
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import (
     model_name,
@@ -43,7 +43,6 @@ _POINT = (b'"aggregated_metrics"', b'"num_concurrency"', b'"run_duration"')
 _METADATA = (b'"traffic_scenario"', b'"benchmark_version"', b'"api_backend"')
 _EXPECTED = "a result of genai-bench"
 _PLAIN = re.compile(r"[\w .+-]{1,40}")
-Aside = list[tuple[int | None, str, str]]
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -187,14 +186,12 @@ def _run(
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
         row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
-        row["notes"].append("no start times: each request's times count from its own start")
+        row["notes"].append(NO_STARTS)
     else:
         row |= {"level": "summary", "n_ok": own.get("n_ok"), "n_failed": own.get("n_failed")}
         row["n_requests"] = whole(aggregated.get("num_requests"))
         row["workload"] = workload(isl, osl)
-        row["notes"].append(
-            "only the client's summary is there: nothing can be recomputed from records"
-        )
+        row["notes"].append(SUMMARY_ONLY)
     row["workload_from"] = "lengths" if row["workload"] else None
     return row
 

@@ -35,7 +35,7 @@ from servebook.read.genai_perf_summary import (
     native,
     settings,
 )
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, object_of, text, whole
 from servebook.tables import Tables, table
@@ -50,7 +50,6 @@ _CONFIG = re.compile(rb'"(?:perf_analyzer|formatted_model_name|genai_perf)"\s*:'
 _CSV = re.compile(rb"Metric,avg,min,max,p99,p95,p90,p75,p50,p25\r?\n|Metric,Value\r?\n")
 _CSV_ROW = re.compile(rb'(?m)^"?(?:Request Latency|Time To First Token|Request Throughput) \(')
 _EPOCH_NS = 10**18
-Aside = list[tuple[int | None, str, str]]
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -253,5 +252,5 @@ def _of_summary(
         "streaming": asked.streaming,
         "workload": found,
         "workload_from": "lengths" if found else None,
-        "notes": ["only the client's summary is there: nothing can be recomputed from records"],
+        "notes": [SUMMARY_ONLY],
     }

@@ -27,7 +27,7 @@ from servebook.read.guidellm_requests import add_requests, entries
 from servebook.read.guidellm_settings import Settings, settings
 from servebook.read.guidellm_summary import DEFINITIONS, mean_of, native, ttft_inside
 from servebook.read.json_objects import objects
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, object_of, text, whole
 from servebook.tables import Tables, table
@@ -99,7 +99,7 @@ def read(source: Source) -> Tables:
     digest = sha256(source.main)
     parts: list[Tables] = []
     rest: list[Tables] = []
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     for index, benchmark in enumerate(benchmarks):
         if wrong := _wrong(benchmark):
             aside.append((None, f"benchmark {index}", f"expected a benchmark, found {wrong}"))
@@ -198,7 +198,7 @@ def _one(
         "complete": True,
     }
     requests = Requests(run_id)
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     where = f"benchmark {index}: "
     sampled = asked.sample is not None and total is not None and listed < total
     if sampled:
@@ -223,7 +223,7 @@ def _one(
 def _records(
     benchmark: Mapping[str, Any],
     requests: Requests,
-    aside: list[tuple[int | None, str, str]],
+    aside: Aside,
     where: str,
     asked: Settings,
     window: tuple[int, int] | None,
@@ -257,7 +257,7 @@ def _summary(
     sampled: bool,
 ) -> dict[str, Any]:
     isl, osl = (mean_of(benchmark, f"{side}_token_count") for side in ("prompt", "output"))
-    note = "only the client's summary is there: nothing can be recomputed from records"
+    note = SUMMARY_ONLY
     if total == 0:
         note = "no request was made"
     elif sampled:

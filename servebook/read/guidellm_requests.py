@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servebook.read.errorkind import error_kind
-from servebook.read.records import Requests
+from servebook.read.records import Aside, Requests
 from servebook.read.values import LONGEST_S, number, object_of, token_count, whole
 
 __all__ = ["GROUPS", "add_requests", "entries"]
@@ -42,7 +42,7 @@ def entries(benchmark: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
 def add_requests(
     benchmark: Mapping[str, Any],
     out: Requests,
-    aside: list[tuple[int | None, str, str]],
+    aside: Aside,
     where: str,
     *,
     timed: bool,

@@ -14,14 +14,13 @@ from servebook.read.inference_perf_records import Call, call_of
 from servebook.read.inference_perf_stages import Numbered, count_of, divided
 from servebook.read.inference_perf_summary import Settings, Stage, native, recomputed
 from servebook.read.json_array import elements
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.values import number, object_of, whole
 from servebook.tables import Tables, table
 
 __all__ = ["Dump", "runs_of_records", "runs_of_reports"]
 
 _OPENING = re.compile(r'\{\s*"start_time"\s*:')
-_SUMMARY_ONLY = "only the client's summary is there: nothing can be recomputed from records"
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def runs_of_reports(dump: Dump) -> Tables:
             "n_ok": own.get("n_ok"),
             "n_failed": own.get("n_failed"),
             "workload": workload(isl, osl),
-            "notes": [_SUMMARY_ONLY, *_engine(dump.engine.get(stage, {}))],
+            "notes": [SUMMARY_ONLY, *_engine(dump.engine.get(stage, {}))],
         }
         if not dump.stages:
             row["notes"].append("the report is of the whole run, its stages taken together")
@@ -73,7 +72,7 @@ def runs_of_records(dump: Dump, path: Path) -> Tables:
     """One run per stage from the per-request report; raises DumpError where it holds no request."""
     calls: list[Numbered] = []
     first: int | None
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     for index, (line, value, wrong) in enumerate(elements(path, _OPENING)):
         try:
             if wrong is not None:

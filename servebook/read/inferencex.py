@@ -19,7 +19,7 @@ from typing import Any
 from servebook.errors import DumpError
 from servebook.read.files import read_text, sha256
 from servebook.read.json_objects import objects
-from servebook.read.records import set_aside, workload
+from servebook.read.records import Aside, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import model_name, number, text, whole
 from servebook.tables import Tables, table
@@ -77,7 +77,7 @@ def read(source: Source) -> Tables:
     digest = sha256(source.main)
     base = str(source.options.get("run_id", source.main.stem))
     rows: list[dict[str, Any]] = []
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     for line, value, reason in objects(read_text(source.main)):
         for one in value if isinstance(value, list) else [value]:
             if reason or not isinstance(one, dict) or "conc" not in one:

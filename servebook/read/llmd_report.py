@@ -19,7 +19,7 @@ from typing import Any
 from servebook.errors import DumpError
 from servebook.read.documents import json_value, read_bytes, yaml
 from servebook.read.files import sha256
-from servebook.read.records import set_aside, workload
+from servebook.read.records import SUMMARY_ONLY, Aside, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import model_name, number, object_of, objects_in, whole
 from servebook.tables import Tables, table
@@ -93,7 +93,7 @@ def read(source: Source) -> Tables:
     base = str(source.options.get("run_id", source.main.stem))
     digest = sha256(source.main)
     rows: list[dict[str, Any]] = []
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     for index, value in enumerate(found):
         run_id = base if not rows else f"{base}#{len(rows) + 1}"
         try:
@@ -159,7 +159,7 @@ def _row(report: Any) -> dict[str, Any]:
         "workload_from": "lengths" if found else None,
         "native": json.dumps(dict(sorted(own.items()))) if own else None,
         "notes": [
-            "only the client's summary is there: nothing can be recomputed from records",
+            SUMMARY_ONLY,
             *notes,
         ],
     }

@@ -26,7 +26,7 @@ from servebook.read.errorkind import error_kind
 from servebook.read.files import sha256
 from servebook.read.json_array import elements
 from servebook.read.llmperf_summary import DEFINITIONS, ITL, Settings, native, recomputed, settings
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, object_of, time_ns, token_count, whole
 from servebook.tables import Tables, table
@@ -39,7 +39,6 @@ _SUMMARY = (b'"results_', b'"num_concurrent_requests"')
 _OPENING = re.compile(r'\{\s*"(?:error_code|inter_token_latency_s|ttft_s)"\s*:')
 _ROLE = re.compile(r"_(?:individual_responses|summary)\.json.*")
 _TOO_SHORT = -100
-Aside = list[tuple[int | None, str, str]]
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -181,15 +180,13 @@ def _run(
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
         row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
-        row["notes"].append("no start times: each request's times count from its own start")
+        row["notes"].append(NO_STARTS)
         if not summary:
             row["notes"].append("no summary beside the records, so the run has no duration")
     else:
         row |= {"level": "summary", "n_ok": own.get("n_ok"), "n_failed": own.get("n_failed")}
         row["n_requests"] = whole(summary.get("results_num_requests_started"))
         row["workload"] = workload(asked.isl, asked.osl)
-        row["notes"].append(
-            "only the client's summary is there: nothing can be recomputed from records"
-        )
+        row["notes"].append(SUMMARY_ONLY)
     row["workload_from"] = "lengths" if row["workload"] else None
     return row

@@ -16,9 +16,15 @@ import pyarrow as pa
 
 from servebook.tables import SCHEMAS, empty, table
 
-__all__ = ["Requests", "set_aside", "workload"]
+__all__ = ["NO_STARTS", "SUMMARY_ONLY", "Aside", "Ints", "Requests", "set_aside", "workload"]
 
 Ints = npt.NDArray[np.int64]
+#: What is set aside: line, kind of record, reason.
+Aside = list[tuple[int | None, str, str]]
+
+#: Notes of runs that several clients leave alike.
+SUMMARY_ONLY = "only the client's summary is there: nothing can be recomputed from records"
+NO_STARTS = "no start times: each request's times count from its own start"
 
 _COLUMNS = [name for name in SCHEMAS["requests"].names if name != "run_id"]
 

@@ -17,14 +17,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servebook.errors import DumpError
-from servebook.read.files import read_text, sha256
+from servebook.read.bench_results import is_detailed, tables_of_results, workload_of_totals
+from servebook.read.files import read_text
 from servebook.read.json_objects import objects
-from servebook.read.records import Requests, set_aside, workload
+from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.sglang_server import model_of, told
-from servebook.read.sglang_slots import LISTS, add_slots
+from servebook.read.sglang_slots import add_slots
 from servebook.read.sglang_summary import DEFINITIONS, NATIVE_BACKENDS, native, whole_replies
-from servebook.read.source import File, Format, Source, relative
+from servebook.read.source import File, Format, Source
 from servebook.read.values import number, whole
 from servebook.tables import Tables, table
 
@@ -48,30 +48,8 @@ def find(files: Sequence[File]) -> list[Source]:
 
 def read(source: Source) -> Tables:
     """The tables of all results in one file; raises DumpError where it holds none."""
-    path = relative(source.main, source.root)
-    digest = sha256(source.main)
-    base = str(source.options.get("run_id", source.main.stem))
-    parts: list[Tables] = []
-    aside: list[tuple[int | None, str, str]] = []
-    seen: dict[str, int] = {}
-    for line, value, reason in objects(read_text(source.main), unique=True):
-        wrong = reason or _wrong(value)
-        if wrong is None and (one := seen.setdefault(_content(value), line)) != line:
-            aside.append((line, "result", f"a copy of the result on line {one}"))
-            continue
-        if wrong is None:
-            run_id = base if not parts else f"{base}#{len(parts) + 1}"
-            try:
-                parts.append(_one(value, run_id, path, digest, line))
-            except ValueError as error:
-                wrong = str(error)
-        if wrong is not None:
-            aside.append((line, "result", f"expected one result object, found {wrong}"))
-    if not parts:
-        at, _, reason = aside[0] if aside else (None, "", "nothing")
-        found = reason.removeprefix("expected one result object, found ")
-        raise DumpError(path, "a SGLang benchmark result", found, "copy the file again", line=at)
-    return Tables.concat([*parts, Tables(set_aside=set_aside(path, aside))])
+    results = objects(read_text(source.main), unique=True)
+    return tables_of_results(source, results, "SGLang", _wrong, _one, _content)
 
 
 FORMAT = Format("sglang", "runs", find, read, DEFINITIONS)
@@ -93,7 +71,7 @@ def _wrong(value: Any) -> str | None:
 
 def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: int) -> Tables:
     requests = Requests(run_id)
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     own = native(result)
     isl, osl, notes = _lengths(result)
     row: dict[str, Any] = {
@@ -115,14 +93,14 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         notes.append("requests were sent at the times of a trace")
     per_token = result.get("backend") in NATIVE_BACKENDS
     streamed = False
-    if any(isinstance(v := result.get(name), list) and v for name in LISTS):
+    if is_detailed(result):
         streamed = add_slots(result, requests, aside, line, per_token=per_token, asked=osl)
     if len(requests):
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
         first = any(t is not None for t in requests.column("first_token_ns"))
         row["streaming"] = (first or None) if streamed else False
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
-        notes.append("no start times: each request's times count from its own start")
+        notes.append(NO_STARTS)
         if not streamed:
             notes.append("replies came in one piece: there is no first-token time")
         if per_token and _bundled(requests):
@@ -131,8 +109,8 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
             )
     else:
         row |= {"level": "summary", "n_ok": own.get("n_ok")}
-        row["workload"] = _workload_of_totals(result, own.get("n_ok"))
-        notes.append("only the client's summary is there: nothing can be recomputed from records")
+        row["workload"] = workload_of_totals(result, own.get("n_ok"))
+        notes.append(SUMMARY_ONLY)
         if whole_replies(result):
             row["streaming"] = False
             notes.append(
@@ -172,10 +150,3 @@ def _lengths(result: Mapping[str, Any]) -> tuple[int | None, int | None, list[st
 def _bundled(requests: Requests) -> bool:
     tokens = requests.gaps()["tokens"].drop_null().to_numpy()
     return bool((tokens > 1).any())
-
-
-def _workload_of_totals(result: Mapping[str, Any], n_ok: int | None) -> str | None:
-    isl, osl = whole(result.get("total_input_tokens")), whole(result.get("total_output_tokens"))
-    if not n_ok or isl is None or osl is None:
-        return None
-    return workload(round(isl / n_ok), round(osl / n_ok))

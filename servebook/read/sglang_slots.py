@@ -12,21 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from servebook.read.errorkind import error_kind
-from servebook.read.records import Ints, Requests
+from servebook.read.bench_results import last_token_ns, lists_of, outcome, slots
+from servebook.read.records import Aside, Ints, Requests
 from servebook.read.values import gap_list_ns, time_ns, token_count, whole
 
-__all__ = ["LISTS", "add_slots"]
+__all__ = ["add_slots"]
 
-#: Lists of which at least one makes a result detailed.
-LISTS = ("ttfts", "itls", "output_lens")
-_OPTIONAL = ("input_lens", "errors")
+_MORE = ("input_lens", "errors")
 
 
 def add_slots(
     result: Mapping[str, Any],
     out: Requests,
-    aside: list[tuple[int | None, str, str]],
+    aside: Aside,
     line: int,
     *,
     per_token: bool,
@@ -37,14 +35,9 @@ def add_slots(
     ``per_token``: the gaps are the native backend's. ``asked`` is the output length that every
     request was told to reach. Raises ValueError where the lists do not belong together.
     """
-    lists = {n: v for n in (*LISTS, *_OPTIONAL) if isinstance(v := result.get(n), list)}
-    lengths = {name: len(values) for name, values in lists.items()}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} with {n}" for name, n in lengths.items())
-        raise ValueError(f"per-request lists of different lengths ({told})")
+    lists = lists_of(result, _MORE)
     streamed = _streamed(lists)
-    for index in range(next(iter(lengths.values()))):
-        slot = {name: values[index] for name, values in lists.items()}
+    for index, slot in enumerate(slots(lists)):
         try:
             row, gap_ns = _slot(slot, streamed)
         except ValueError as bad:
@@ -74,22 +67,13 @@ def _slot(slot: Mapping[str, Any], streamed: bool) -> tuple[dict[str, Any], Ints
     error = slot.get("errors")
     if error is not None and not isinstance(error, str):
         raise ValueError("expected a text in 'errors', found another value")
-    if error:
-        kind = error_kind(None, error)
-        status, kind = "failed", "stream_broken" if ttft and kind == "other" else kind
-    elif osl == 0:
-        status, kind = "failed", "stream_error"
-    else:
-        status, kind = "ok", ""
-    spent = None
-    if ttft and ("itls" in slot or osl == 1):
-        spent = ttft + (0 if gap_ns is None else int(gap_ns.sum()))
+    status, kind = outcome(error or "", osl, ttft)
     row: dict[str, Any] = {
         "status": status,
-        "error_kind": kind or None,
+        "error_kind": kind,
         "start_ns": 0,
         "first_token_ns": ttft if streamed else None,
-        "end_ns": spent,
+        "end_ns": last_token_ns(slot, ttft, gap_ns),
         "isl": token_count(slot.get("input_lens"), "input_lens"),
         "osl": osl if status == "ok" else None,
         "flags": [],

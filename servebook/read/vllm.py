@@ -21,15 +21,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from servebook.errors import DumpError
-from servebook.read.files import read_text, sha256
+from servebook.read.bench_results import is_detailed, tables_of_results, workload_of_totals
+from servebook.read.files import read_text
 from servebook.read.json_objects import objects
-from servebook.read.records import Requests, set_aside, workload
-from servebook.read.source import File, Format, Source, relative
+from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
+from servebook.read.source import File, Format, Source
 from servebook.read.values import model_name, number, whole
-from servebook.read.vllm_requests import LISTS, add_requests
+from servebook.read.vllm_requests import add_requests
 from servebook.read.vllm_summary import client, length_asked, native, setup_notes, wall_ns
 from servebook.tables import Tables, table
 
@@ -75,26 +73,7 @@ def _holds_results(head: bytes) -> bool:
 
 def read(source: Source) -> Tables:
     """The tables of all results in one file; raises DumpError where it holds none."""
-    path = relative(source.main, source.root)
-    digest = sha256(source.main)
-    base = str(source.options.get("run_id", source.main.stem))
-    parts: list[Tables] = []
-    aside: list[tuple[int | None, str, str]] = []
-    for line, value, reason in _results(read_text(source.main)):
-        wrong = reason or _wrong(value)
-        if wrong is None:
-            run_id = base if not parts else f"{base}#{len(parts) + 1}"
-            try:
-                parts.append(_one(value, run_id, path, digest, line))
-            except ValueError as error:
-                wrong = str(error)
-        if wrong is not None:
-            aside.append((line, "result", f"expected one result object, found {wrong}"))
-    if not parts:
-        first, _, reason = aside[0] if aside else (None, "", "nothing")
-        found = reason.removeprefix("expected one result object, found ")
-        raise DumpError(path, "a vLLM benchmark result", found, "copy the file again", line=first)
-    return Tables.concat([*parts, Tables(set_aside=set_aside(path, aside))])
+    return tables_of_results(source, _results(read_text(source.main)), "vLLM", _wrong, _one)
 
 
 FORMAT = Format("vllm", "runs", find, read)
@@ -121,7 +100,7 @@ def _wrong(value: Any) -> str | None:
 
 def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: int) -> Tables:
     requests = Requests(run_id)
-    aside: list[tuple[int | None, str, str]] = []
+    aside: Aside = []
     own = native(result)
     prompts = whole(result.get("num_prompts"))
     row: dict[str, Any] = {
@@ -139,13 +118,13 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         "native": json.dumps(own),
     }
     notes = setup_notes(result)
-    if any(isinstance(v := result.get(name), list) and v for name in LISTS):
+    if is_detailed(result):
         began = wall_ns(result, "start")
         clock = add_requests(result, requests, aside, line, began)
         row |= requests.counts() | {"level": "records", "clock": clock}
         if clock == "none":
             row |= {"start_ns": None, "end_ns": None}
-            notes.append("no start times: each request's times count from its own start")
+            notes.append(NO_STARTS)
         recorded = len(requests) + len(aside)
         row["n_lost"] = None if prompts is None else max(0, prompts - recorded)
         row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
@@ -158,8 +137,8 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
             row |= {"start_ns": start, "end_ns": end, "clock": "epoch"}
         row |= {"n_ok": own.get("n_ok"), "n_failed": own.get("n_failed")}
         row["n_requests"] = prompts if own.get("n_ok") is not None else None
-        row["workload"] = _workload_of_totals(result, own.get("n_ok"))
-        notes.append("only the client's summary is there: nothing can be recomputed from records")
+        row["workload"] = workload_of_totals(result, own.get("n_ok"))
+        notes.append(SUMMARY_ONLY)
         if own.get("n_ok") is None:
             asked = "some" if prompts is None else f"{prompts:,}"
             notes.append(
@@ -171,7 +150,7 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
         runs=table("runs", [row]),
         requests=requests.requests(),
         gaps=requests.gaps(),
-        set_aside=pa.concat_tables([set_aside(path, aside)]),
+        set_aside=set_aside(path, aside),
     )
 
 
@@ -191,10 +170,3 @@ def _short_outputs(requests: Requests) -> list[str]:
         "that stopped early; the dump does not say which"
     )
     return [note]
-
-
-def _workload_of_totals(result: Mapping[str, Any], n_ok: int | None) -> str | None:
-    isl, osl = whole(result.get("total_input_tokens")), whole(result.get("total_output_tokens"))
-    if not n_ok or isl is None or osl is None:
-        return None
-    return workload(round(isl / n_ok), round(osl / n_ok))

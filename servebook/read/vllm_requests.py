@@ -10,23 +10,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from servebook.read.errorkind import error_kind
-from servebook.read.records import Requests
+from servebook.read.bench_results import last_token_ns, lists_of, outcome, slots
+from servebook.read.records import Aside, Ints, Requests
 from servebook.read.values import LONGEST_S, gap_list_ns, number, time_ns, token_count
 
-__all__ = ["LISTS", "add_requests"]
+__all__ = ["add_requests"]
 
-#: Lists of which at least one makes a result detailed (latencies alone stand in summaries too).
-LISTS = ("ttfts", "itls", "output_lens")
-_OPTIONAL = ("input_lens", "errors", "start_times", "latencies")
+_MORE = ("input_lens", "errors", "start_times", "latencies")
 
 
 def add_requests(
     result: Mapping[str, Any],
     out: Requests,
-    aside: list[tuple[int | None, str, str]],
+    aside: Aside,
     line: int,
     began_ns: int | None = None,
 ) -> str:
@@ -37,16 +34,11 @@ def add_requests(
     token plus the gaps, or the latency where there are no gaps; it is unknown where the dump has
     neither. Raises ValueError where the lists do not belong together.
     """
-    lists = {n: v for n in (*LISTS, *_OPTIONAL) if isinstance(v := result.get(n), list)}
-    lengths = {name: len(values) for name, values in lists.items()}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} with {n}" for name, n in lengths.items())
-        raise ValueError(f"per-request lists of different lengths ({told})")
+    lists = lists_of(result, _MORE)
     starts = _starts(lists.get("start_times"))
     if starts is not None and began_ns is not None:
         starts = [None if start is None else start + began_ns for start in starts]
-    for index in range(next(iter(lengths.values()))):
-        slot = {name: values[index] for name, values in lists.items()}
+    for index, slot in enumerate(slots(lists)):
         try:
             row, gap_ns = _slot(slot, 0 if starts is None else starts[index])
         except ValueError as bad:
@@ -71,32 +63,21 @@ def _starts(values: list[Any] | None) -> list[int | None] | None:
     return [None if v is None else round((v - first) * 1e9) for v in seconds]
 
 
-def _slot(
-    slot: Mapping[str, Any], start: int | None
-) -> tuple[dict[str, Any], npt.NDArray[np.int64] | None]:
+def _slot(slot: Mapping[str, Any], start: int | None) -> tuple[dict[str, Any], Ints | None]:
     osl = token_count(slot.get("output_lens"), "output_lens")
     ttft = time_ns(slot.get("ttfts"), "ttfts")
     latency = time_ns(slot.get("latencies"), "latencies")
     gap_ns = gap_list_ns(slot.get("itls"), "itls")
     error = slot.get("errors")
     error = error if isinstance(error, str) else ""
-    if error:
-        kind = error_kind(None, error)
-        status, kind = "failed", "stream_broken" if ttft and kind == "other" else kind
-    elif osl == 0:
-        status, kind = "failed", "stream_error"
-    else:
-        status, kind = "ok", ""
+    status, kind = outcome(error, osl, ttft)
     if start is None and status == "ok":
         raise ValueError("expected seconds above zero in 'start_times', found another value")
-    spent: int | None = None
-    if gap_ns is None and latency:
-        spent = latency  # a reply in one chunk has its latency and no gaps
-    elif ttft and ("itls" in slot or osl == 1):
-        spent = ttft + _total(gap_ns)
+    # A reply in one chunk has its latency and no gaps.
+    spent = latency if gap_ns is None and latency else last_token_ns(slot, ttft, gap_ns)
     row: dict[str, Any] = {
         "status": status,
-        "error_kind": kind or None,
+        "error_kind": kind,
         "start_ns": start,
         "first_token_ns": None if start is None or not ttft else start + ttft,
         "end_ns": None if start is None or spent is None else start + spent,
@@ -105,7 +86,3 @@ def _slot(
         "flags": [],
     }
     return row, gap_ns
-
-
-def _total(gap_ns: npt.NDArray[np.int64] | None) -> int:
-    return 0 if gap_ns is None else int(gap_ns.sum())
