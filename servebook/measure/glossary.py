@@ -126,7 +126,7 @@ _STATISTICS: Mapping[str, tuple[str, str, str, str]] = {
     "knee_bend": (
         "Knee by curvature",
         "requests in flight",
-        "load farthest above the chord of throughput over load, both axes logarithmic",
+        "load farthest above the chord from first throughput to the peak's, both axes logarithmic",
         _CURVE,
     ),
     "knee_little": (

@@ -7,15 +7,21 @@ compare: 1.0 means that throughput doubles with the concurrency, 0 that it stand
 Rules (thresholds are parameters of ``saturation`` and belong beside the finding):
 
 - **too few points**: fewer than three concurrencies; the steps are given, no finding is made.
-- **reversal**: from the peak to the last point the value falls by more than ``reversal_drop``.
+- **reversal**: the last point lies more than ``reversal_drop`` below the level before it (more than
+  ``single_drop`` where it or a point of that level is a single run).
 - **plateau**: the last step gains less than ``plateau_gain`` per doubling, or it and the step
   before it together do, where that one already did (a single run a few percent up is no growth);
-  the plateau starts at the lowest concurrency from which every later point lies within
-  ``plateau_band`` of the peak (of the point before the last in the second case).
+  the plateau starts at the lowest concurrency within ``plateau_band`` of the level after which
+  no point lies as far below it as a reversal does.
 - **not saturated in the measured range**: else; the top value is a lower bound of what the system
   can do.
 - **knee**, beside any of these: the concurrency after which every step gains less than
   ``knee_gain`` per doubling; none if the first step already does, or the last one does not.
+
+The level is the median of the points before the last that lie within ``plateau_band`` of the
+highest of them. The highest itself is no level: of many points that scatter one always lies high,
+and a drop from it finds a reversal in every plateau that is long enough. One run of 3 % scatter
+drops by ``reversal_drop`` by chance in one plateau of six, by ``single_drop`` in one of 45.
 
 Repeats of one concurrency count as their mean. Where a finding turns on a step smaller than the
 range of the repeats, ``within_repeats`` says so; with single runs there is no range to compare.
@@ -28,6 +34,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "PLATEAU_BAND",
     "PLATEAU_GAIN",
     "REVERSAL_DROP",
+    "SINGLE_DROP",
     "points",
     "saturation",
     "steps",
@@ -43,7 +51,10 @@ __all__ = [
 PLATEAU_GAIN = 0.05
 PLATEAU_BAND = 0.05
 REVERSAL_DROP = 0.05
+SINGLE_DROP = 0.09
 KNEE_GAIN = 0.5
+
+Floats = npt.NDArray[np.float64]
 
 _GROUPS = ("configuration", "workload")
 
@@ -116,6 +127,7 @@ def saturation(
     plateau_gain: float = PLATEAU_GAIN,
     plateau_band: float = PLATEAU_BAND,
     reversal_drop: float = REVERSAL_DROP,
+    single_drop: float = SINGLE_DROP,
     knee_gain: float = KNEE_GAIN,
 ) -> pd.DataFrame:
     """One row per group of ``points``: what the curve shows.
@@ -138,7 +150,6 @@ def saturation(
         values = group["value"].to_numpy(dtype=np.float64)
         top, last = records[int(values.argmax())], records[-1]
         peak = float(top["value"])
-        drop = 1 - float(last["value"]) / peak if peak else np.nan
         row: dict[str, Any] = key | {
             "n_points": len(records),
             "first_concurrency": records[0]["concurrency"],
@@ -146,28 +157,32 @@ def saturation(
             "peak_value": peak,
             "peak_concurrency": top["concurrency"],
             "last_value": float(last["value"]),
-            "drop_from_peak": drop,
+            "drop_from_peak": 1 - float(last["value"]) / peak if peak else np.nan,
             "last_gain_per_doubling": gains[-1] if len(gains) else np.nan,
             "within_repeats": pd.NA,
         }
         if len(records) < 3:
             finding, rule = "too few points", "a finding needs three concurrencies"
-        elif drop > reversal_drop:
-            finding = "reversal"
-            rule = f"the last point lies more than {reversal_drop:.0%} below the peak"
-            row["within_repeats"] = _overlap(top, last)
-        elif gains[-1] < plateau_gain or _levelled(records, gains, plateau_gain):
-            finding = "plateau"
-            level = peak if gains[-1] < plateau_gain else float(values[-2])
-            steps_words = "step gains" if gains[-1] < plateau_gain else "two steps together gain"
-            rule = f"the last {steps_words} less than {plateau_gain:.0%} per doubling"
-            near = values >= (1 - plateau_band) * level
-            start = len(near) - int(np.argmin(near[::-1])) if not near.all() else 0
-            row["plateau_from"] = records[start]["concurrency"]
         else:
-            finding = "not saturated"
-            rule = f"the last step still gains at least {plateau_gain:.0%} per doubling"
-            row["within_repeats"] = _overlap(records[-2], last)
+            level, near = _level(values, plateau_band)
+            singles = bool((group["n_runs"].to_numpy()[near] < 2).any())
+            most = single_drop if singles or last["n_runs"] < 2 else reversal_drop
+            held = values >= (1 - most) * level
+            if not held[-1]:
+                finding = "reversal"
+                rule = f"the last point lies more than {most:.0%} below the level before it"
+                row["within_repeats"] = _overlap(top, last)
+            elif gains[-1] < plateau_gain or _levelled(records, gains, plateau_gain):
+                finding = "plateau"
+                counted = "step gains" if gains[-1] < plateau_gain else "two steps together gain"
+                rule = f"the last {counted} less than {plateau_gain:.0%} per doubling"
+                start = len(held) - int(np.argmin(held[::-1])) if not held.all() else 0
+                start += int(np.argmax(values[start:] >= (1 - plateau_band) * level))
+                row["plateau_from"] = records[start]["concurrency"]
+            else:
+                finding = "not saturated"
+                rule = f"the last step still gains at least {plateau_gain:.0%} per doubling"
+                row["within_repeats"] = _overlap(records[-2], last)
         row |= {
             "finding": finding,
             "rule": rule,
@@ -196,6 +211,13 @@ def saturation(
     return pd.DataFrame(rows, columns=columns).astype(
         dict.fromkeys(whole, "Int64") | {"within_repeats": "boolean", "lower_bound": bool}
     )
+
+
+def _level(values: Floats, band: float) -> tuple[float, npt.NDArray[np.intp]]:
+    """The level before the last point, and the places of the points that make it."""
+    before = values[:-1]
+    near = np.flatnonzero(before >= (1 - band) * before.max())
+    return float(np.median(before[near])), near
 
 
 def _levelled(records: list[dict[Any, Any]], gains: Any, plateau_gain: float) -> bool:

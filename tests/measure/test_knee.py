@@ -37,8 +37,42 @@ def test_a_reversal_has_its_knee_before_the_peak_ends() -> None:
     rate[-1] = 5.0
     found = knees(LOADS, rate, [c / x for c, x in zip(LOADS, rate, strict=True)])
     assert found.kind == "reversal"
-    assert found.places[0] == 8
-    assert found.places[2] == pytest.approx(8)
+    assert found.places == (8, 8, pytest.approx(8))
+    assert found.agreement == "agree"
+
+
+@pytest.mark.parametrize(
+    ("rate", "bend"),
+    [
+        ([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 20.0], 32),  # proportional up to the peak
+        ([1.0, 2.0, 4.0, 8.0, 16.0, 9.0, 5.0], 16),  # falls over two loads
+        ([4.0, 8.0, 16.0, 32.0, 3.0, 2.0, 1.0], 8),  # ends below where it began
+    ],
+)
+def test_growth_that_ends_in_the_peak_bends_there(rate: list[float], bend: int) -> None:
+    found = knees(LOADS, rate, [c / x for c, x in zip(LOADS, rate, strict=True)])
+    assert found.kind == "reversal"
+    assert found.places[:2] == (bend, bend)
+    assert found.agreement == "agree"
+
+
+def test_a_method_that_finds_no_knee_does_not_contradict_the_others() -> None:
+    rate, wait = closed_loop(8)
+    found = knees(LOADS, rate, [10 * w for w in wait])  # N* = 80, above what was measured
+    assert found.places == (8, 8, None)
+    assert found.agreement == "two agree"
+    falling = knees([8, 16, 32], [9.0, 6.0, 3.0], [10.0, 20.0, 30.0])
+    assert falling.kind == "reversal"
+    assert falling.places == (8, None, None)  # N* = 90
+    assert falling.agreement == "one alone"
+
+
+def test_runs_behind_a_point_count_for_what_a_drop_says() -> None:
+    rate, wait = closed_loop(8)
+    rate[-1] = 7.5  # 6 % below the plateau
+    assert knees(LOADS, rate, wait).kind == "plateau"
+    assert knees(LOADS, rate, wait, [3] * 7).kind == "reversal"
+    assert knees(LOADS, rate, wait, [3, 3, 3, 3, 3, 3, 1]).kind == "plateau"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +111,7 @@ def test_a_plateau_of_scattered_runs_is_not_taken_for_growth() -> None:
         rate = [x * np.exp(rng.normal(0, 0.03)) for x in closed_loop(8)[0]]
         found.append(knees(LOADS, rate, [c / x for c, x in zip(LOADS, rate, strict=True)]).kind)
     assert found.count("not saturated") <= 10
+    assert found.count("reversal") <= 10
 
 
 def test_repeats_move_the_knee() -> None:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -51,6 +52,55 @@ def test_findings(
     assert row["lower_bound"] == (finding in ("not saturated", "too few points"))
     for name, expected in (("plateau_from", plateau), ("knee_concurrency", knee)):
         assert row[name] == expected if expected is not None else pd.isna(row[name])
+
+
+def test_a_drop_is_measured_from_the_level_not_from_its_highest_point() -> None:
+    data = {1: 100, 2: 200, 4: 196, 8: 204, 16: 194, 32: 188}  # level 198; 8 % below 204
+    (row,) = saturation(curve(data)).to_dict("records")
+    assert row["finding"] == "plateau"
+    assert row["plateau_from"] == 2
+    assert row["drop_from_peak"] == pytest.approx(16 / 204)
+    (row,) = saturation(curve(data), single_drop=0.05).to_dict("records")  # 5.05 % below 198
+    assert row["finding"] == "reversal"
+    assert "5% below the level" in row["rule"]
+
+
+@pytest.mark.parametrize(
+    ("last", "finding", "within"),
+    [
+        (184, "plateau", None),  # a single run, 8 % down
+        (181, "reversal", None),
+        ([184, 186], "reversal", False),
+        ([189, 193], "plateau", None),
+    ],
+)
+def test_a_single_run_must_fall_further_than_repeats(
+    last: float | list[float], finding: str, within: bool | None
+) -> None:
+    level = 200 if isinstance(last, int) else [199, 201]
+    (row,) = saturation(curve({1: [100, 101], 2: level, 4: last})).to_dict("records")
+    assert row["finding"] == finding
+    assert row["within_repeats"] is within if within is not None else pd.isna(row["within_repeats"])
+
+
+@pytest.mark.parametrize(("drop", "finding", "most"), [(0.0, "reversal", 8), (0.15, "plateau", 3)])
+@pytest.mark.parametrize("n_flat", [3, 6, 10])
+def test_planted_curves_of_single_runs_are_told_apart(
+    n_flat: int, drop: float, finding: str, most: int
+) -> None:
+    rng = np.random.default_rng(7)
+    planted = np.array([1, 2, 4, *[8] * (n_flat - 1), 8 * (1 - drop)])
+    drawn = planted * np.exp(rng.normal(0, 0.03, (150, len(planted))))
+    loads = np.tile(2 ** np.arange(len(planted)), 150)
+    data = pd.DataFrame({"draw": np.repeat(range(150), len(planted)), "concurrency": loads})
+    data = data.assign(value=drawn.ravel(), low=drawn.ravel(), high=drawn.ravel(), n_runs=1)
+    found = saturation(data, ["draw"])["finding"].tolist()
+    assert found.count(finding) <= most  # the wrong one of the two
+
+
+def test_a_dip_inside_does_not_begin_the_plateau_before_it() -> None:
+    (row,) = saturation(curve({1: 100, 2: 100, 4: 80, 8: 100, 16: 100})).to_dict("records")
+    assert row["plateau_from"] == 8
 
 
 def test_steps_by_hand() -> None:

@@ -44,7 +44,10 @@ def saturation_agreement(campaign: Campaign) -> Figure:
         rate = line[metric] * scale
         choices = [list(r) for r in line["runs"]]
         found = knees(
-            line["concurrency"].tolist(), rate.tolist(), (line["e2e_mean_ms"] / 1e3).tolist()
+            line["concurrency"].tolist(),
+            rate.tolist(),
+            (line["e2e_mean_ms"] / 1e3).tolist(),
+            line["n_runs"].tolist(),
         )
         every = over_repeats(
             line["concurrency"].tolist(),
@@ -74,7 +77,9 @@ def saturation_agreement(campaign: Campaign) -> Figure:
     counts = pd.Series([e["found"].agreement for e in entries]).value_counts()
     said = {
         "agree": "the three methods place the knee within one doubling",
-        "disagree": "the three methods do not agree",
+        "two agree": "two methods place the knee within one doubling and the third finds none",
+        "disagree": "the methods do not agree",
+        "one alone": "one method alone finds a knee",
         "no knee in range": "there is no knee in the measured range",
     }
     parts = [f"in {counts[k]} of {len(entries)} sweeps {said[k]}" for k in said if k in counts]
@@ -129,8 +134,13 @@ def _agreement(found: Knees) -> str:
             "flat": "flat throughout, no knee",
         }.get(found.kind, "no knee in range")
     known = [p for p in found.places if p is not None]
-    where = words.span(known, 2) if known else "nowhere"
-    return f"{found.kind}, methods {found.agreement} ({where})"
+    methods = {
+        "agree": "methods agree",
+        "two agree": "two methods agree, one finds no knee",
+        "disagree": "methods disagree",
+        "one alone": "one method alone finds a knee",
+    }[found.agreement]
+    return f"{found.kind}, {methods} ({words.span(known, 2)})"
 
 
 def _places(entries: list[dict[str, Any]]) -> pd.DataFrame:

@@ -269,7 +269,7 @@ def cap(campaign: Campaign) -> Statement:
         unit="requests in flight",
         n=int(line["n_ok"].sum()),
         n_of="requests",
-        interval=f"rule: from here on within {words.percent(PLATEAU_BAND)} of the highest rate",
+        interval=f"rule: first load within {words.percent(PLATEAU_BAND)} of the plateau's level",
         runs=common.runs_of(line),
         figure="prefill-throughput",
         would_change="runs between the measured concurrencies, other prompt lengths, or repeats",
