@@ -16,13 +16,16 @@ from typing import Any, Protocol
 import altair as alt
 
 __all__ = [
+    "ALARM",
     "CONTEXT",
     "FONT",
     "GRID",
     "HEIGHT",
     "INK",
     "MUTED",
+    "PALE",
     "PHASES",
+    "PLAIN",
     "SMALL",
     "TEXT",
     "WIDTH",
@@ -47,6 +50,11 @@ INK = "#222222"  # text and rules that carry meaning
 MUTED = "#595959"  # axis titles, context text: contrast 7.0 on white
 CONTEXT = "#8a8a8a"  # marks that are context, never text
 GRID = "#e4e4e4"
+
+# Marks that stand for no configuration take none of the colours below: a hue is a configuration.
+PLAIN = "#3B3B3B"  # what is as it should be, or the first of two kinds
+PALE = "#b8b8b8"  # the second of two kinds
+ALARM = "#B2182B"  # what is not as it should be
 
 # Hue by number of nodes, shade by the order within it.
 _FAMILIES = (("#0072B2", "#56B4E9"), ("#D55E00", "#E69F00"), ("#009E73", "#7BCDB6"))

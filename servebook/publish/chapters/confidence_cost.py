@@ -55,7 +55,7 @@ def cost_lines(campaign: Campaign) -> Figure:
                 "x": p["tokens_s"],
                 "y": p["gross_bps"] / 1e6,
                 "colour": style.colour,
-                "shape": _SHAPES.get(f["workload"], "circle"),
+                "shape": style.shape,
                 "tip": f"{f['name']}, {p['concurrency']:.0f} in flight: "
                 f"{words.bits_per_second(p['gross_bps'])} at {words.rate(p['tokens_s'])}",
             }
@@ -119,9 +119,6 @@ def cost_lines(campaign: Campaign) -> Figure:
             *(f"{f['name']}: {f['gross'].why}." for f in fits if f["gross"].why),
         ),
     )
-
-
-_SHAPES = {"prefill": "square", "decode": "circle", "mixed": "triangle-up"}
 
 
 def _fits(campaign: Campaign, totals: pd.DataFrame) -> list[dict[str, Any]]:

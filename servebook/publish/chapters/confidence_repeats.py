@@ -16,7 +16,7 @@ from servebook.measure.coverage import (
 )
 from servebook.measure.metrics import METRICS
 from servebook.measure.ratio import CONFIDENCE, POWER, runs_needed
-from servebook.publish import words
+from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.confidence_base import (
     STATED_MARGIN,
@@ -176,7 +176,10 @@ def method(campaign: Campaign) -> Figure:
     gone = no_judgement(campaign, name, "What the intervals are worth", "an interval")
     if gone:
         return gone
-    looks = {"Welch on logarithms": "#0072B2", "percentile bootstrap": "#D55E00"}
+    looks = {
+        "Welch on logarithms": (theme.PLAIN, "circle"),
+        "percentile bootstrap": (theme.CONTEXT, "diamond"),
+    }
     dots = []
     for n, m, wide in _DESIGNS:
         arms = simulated(
@@ -194,7 +197,8 @@ def method(campaign: Campaign) -> Figure:
                 "label": f"{design}: Welch {words.percent(shares['Welch on logarithms'], 3)}, "
                 f"bootstrap {words.percent(shares['percentile bootstrap'], 3)}",
                 "share": share,
-                "colour": looks[kind],
+                "colour": looks[kind][0],
+                "shape": looks[kind][1],
                 "n": n,
                 "m": m,
                 "wide": float(wide),
@@ -216,8 +220,8 @@ def method(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"{_SIMULATED:,} simulated campaigns per row, true ratio {_TRUTH}, runs "
-            f"scatter by {words.percent(_SCATTER)} or as stated. Blue: Welch's t on logarithms. "
-            "Orange: percentile bootstrap over the same runs. Rule: the promised "
+            f"scatter by {words.percent(_SCATTER)} or as stated. Circle: Welch's t on logarithms. "
+            "Diamond: percentile bootstrap over the same runs. Rule: the promised "
             f"{words.percent(CONFIDENCE)}."
         ),
         chart=against_promise(frame, CONFIDENCE, "campaigns whose interval holds the true ratio"),

@@ -195,7 +195,7 @@ def _half(found: Within) -> float:
     return max(0.0, round((found.high - found.low) / 2 / found.value, 6))
 
 
-_COLOURS = {"yes": "#0072B2", "no": "#D55E00", "not told": "#DDDDDD"}
+_COLOURS = {"yes": theme.CONTEXT, "no": theme.ALARM, "not told": theme.GRID}
 
 
 def load_honesty(campaign: Campaign) -> Figure:

@@ -184,7 +184,7 @@ def steady_effect(campaign: Campaign) -> Figure:
             {
                 "row": metric,
                 "value": row["change"],
-                "colour": "#D55E00" if row["few_waves"] else "#0072B2",
+                "colour": theme.ALARM if row["few_waves"] else theme.PLAIN,
                 "tip": f"{row['run_id']}: {words.number(row['whole'])} → "
                 f"{words.number(row['window'])} {info.unit}",
             }
@@ -208,7 +208,7 @@ def steady_effect(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"{_RULE} Bar: the changes of all {n} runs, from lowest to highest. Dot: a run that "
-            f"changes by more than {words.percent(_DRAWN)}; orange: fewer than {LEAST_WAVES:g} "
+            f"changes by more than {words.percent(_DRAWN)}; red: fewer than {LEAST_WAVES:g} "
             "waves in its window."
         ),
         chart=strip(

@@ -18,7 +18,7 @@ __all__ = ["fit"]
 
 _ID = "memory-fit"
 _NOT_RUN = "not run"
-_SHORT = "#B2182B"  # what does not fit, in no configuration's colour
+_SHORT = theme.ALARM  # what does not fit, in no configuration's colour
 _ROOM = 1.04  # the axis reaches a little beyond the longest bar
 
 

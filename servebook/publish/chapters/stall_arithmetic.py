@@ -7,11 +7,11 @@ import pandas as pd
 
 from servebook.explain.bounds import slowest_mean_ms
 from servebook.explain.stall_sums import sums
-from servebook.publish import words
+from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.reuse import plain
-from servebook.publish.charts.parts import PARTS, stacked
+from servebook.publish.charts.parts import stacked
 from servebook.publish.charts.tail import on_a_log_rule
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
@@ -90,8 +90,8 @@ def arithmetic(campaign: Campaign) -> Figure:
         key = row["row_label"]
         middle = min(row["itl_p50_ms"], row["tpot_mean_ms"])
         for part, low, high, colour in (
-            ("median gap", 0.0, middle, PARTS[0]),
-            ("waiting beyond it", middle, row["tpot_mean_ms"], PARTS[1]),
+            ("median gap", 0.0, middle, theme.PALE),
+            ("waiting beyond it", middle, row["tpot_mean_ms"], row["colour"]),
         ):
             segments.append(
                 {"row": key, "part": part, "low": low, "high": high, "colour": colour,
@@ -152,7 +152,7 @@ def arithmetic(campaign: Campaign) -> Figure:
         chart=stacked(
             pd.DataFrame(segments),
             pd.DataFrame(ends),
-            "TPOT mean, ms: green median gap, orange waiting; tick: decode alone",
+            "TPOT mean, ms: grey median gap, colour waiting; tick: decode alone",
         ),
         table=table,
         alt=f"{title}. {size} " + " ".join(f"{e['label']}: {e['text']}." for e in ends),

@@ -6,12 +6,12 @@ import pandas as pd
 
 from servebook.explain.network_cost import fit_line, predicted_bytes
 from servebook.explain.scaleout import share_leaving
-from servebook.publish import words
+from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.reuse import plain
 from servebook.publish.chapters.traffic import NO_COUNTERS, per_run
-from servebook.publish.charts.parts import PARTS, stacked
+from servebook.publish.charts.parts import stacked
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
@@ -73,8 +73,8 @@ def relative_cost(campaign: Campaign) -> Figure:
             {"row": key, "part": part, "low": low, "high": high, "colour": colour,
              "tip": words.number(high - low)}
             for part, low, high, colour in (
-                ("paid by each token", 0.0, max(own, 0.0), PARTS[0]),
-                ("floor, shared", max(own, 0.0), own + shared, PARTS[1]),
+                ("paid by each token", 0.0, max(own, 0.0), row["colour"]),
+                ("floor, shared", max(own, 0.0), own + shared, theme.PALE),
             )
         ]  # fmt: skip
         ends.append(
@@ -110,7 +110,7 @@ def relative_cost(campaign: Campaign) -> Figure:
         chart=stacked(
             pd.DataFrame(segments),
             pd.DataFrame(ends),
-            "relative cost: green per token, orange floor; tick: measured",
+            "relative cost: colour per token, grey floor; tick: measured",
         ),
         table=pd.DataFrame(
             {
@@ -127,7 +127,8 @@ def relative_cost(campaign: Campaign) -> Figure:
         ),
         alt=f"{title}. " + " ".join(f"{e['label']}: {e['text']}." for e in ends),
         source=(
-            f"{common.records_of(campaign, len(line))} and counters of {first['links']:.0f} links; "
+            f"{common.records_of(campaign, len(line))} and counters of "
+            f"{words.count(int(first['links']), 'link')}; "
             "model: floor + slope"
         ),
         runs=tuple(sorted(line["run_id"])),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from servebook.measure import trust
-from servebook.publish import words
+from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.trust_clients import (
     AGREEMENT,
@@ -94,7 +94,7 @@ def isolation(campaign: Campaign) -> Figure:
 
 _KINDS = {
     "ok": "#d9d9d9",
-    "failed": "#B2182B",
+    "failed": theme.ALARM,
     "stream_error": "#EF8A62",
     "cancelled": "#8a8a8a",
     "lost": "#333333",

@@ -20,7 +20,7 @@ def against_promise(dots: pd.DataFrame, promise: float, x_title: str) -> Any:
     """Dots per row on a percent axis; the promise as a rule.
 
     Args:
-        dots: row (key, in the order to draw), label (above the row), share, colour.
+        dots: row (key, in the order to draw), label (above the row), share, colour, shape.
         promise: the nominal share.
         x_title: what is counted.
 
@@ -45,8 +45,13 @@ def against_promise(dots: pd.DataFrame, promise: float, x_title: str) -> Any:
             .mark_rule(color=theme.INK)
             .encode(x=alt.X("promise:Q", scale=scale)),
             alt.Chart(dots)
-            .mark_point(size=90, shape="circle")
-            .encode(x=x, y=y, color=alt.Color("colour:N", scale=None)),
+            .mark_point(size=90)
+            .encode(
+                x=x,
+                y=y,
+                color=alt.Color("colour:N", scale=None),
+                shape=alt.Shape("shape:N", scale=None),
+            ),
             *words_above(alt.Chart(dots.drop_duplicates("row")), y),
         ),
         height=ROW_PX * len(order) + 60,

@@ -16,9 +16,9 @@ __all__ = ["VERDICTS", "around_zero"]
 
 # verdict: (colour, text colour, marker)
 VERDICTS = {
-    "agrees": ("#444444", "#333333", "circle"),
+    "agrees": (theme.PLAIN, "#333333", "circle"),
     "differs by definition": ("#9a9a9a", "#595959", "diamond"),
-    "unexplained": ("#B2182B", "#8A1220", "triangle-up"),
+    "unexplained": (theme.ALARM, "#8A1220", "triangle-up"),
 }
 ROW_PX = 26
 

@@ -13,14 +13,13 @@ __all__ = ["ROW_PX", "around_zero"]
 
 ROW_PX = 44
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-_FRONT = "#0072B2"
 
 
 def around_zero(dots: pd.DataFrame, x_title: str) -> Any:
     """Dots per row on a linear axis around 0; one marker per metric, named below the axis.
 
     ``dots``: row (text above the dots, in the order to draw), deviation (fraction), kind (metric),
-    tip, front (bool: in colour; else grey).
+    tip, front (bool: dark; else grey).
     """
     order = list(dict.fromkeys(dots["row"]))
     kinds = list(dict.fromkeys(dots["kind"]))
@@ -37,7 +36,7 @@ def around_zero(dots: pd.DataFrame, x_title: str) -> Any:
         ),
     )
     y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
-    styled = dots.assign(colour=[_FRONT if f else theme.CONTEXT for f in dots["front"]])
+    styled = dots.assign(colour=[theme.PLAIN if f else theme.CONTEXT for f in dots["front"]])
     shape = alt.Shape(
         "kind:N",
         scale=alt.Scale(domain=kinds, range=shapes),

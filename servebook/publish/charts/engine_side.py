@@ -78,7 +78,7 @@ def over_time(steps: pd.DataFrame, bands: pd.DataFrame) -> Any:
     y = alt.Y("value:Q", title="requests in the engine", scale=alt.Scale(domain=[0, roof]))
     bands = bands.assign(t_s=bands["start_s"], value=bands["set"], bottom=0.0, top=roof)
     kinds = ["running", "waiting"]
-    look = alt.Scale(domain=kinds, range=["#0072B2", "#D55E00"])
+    look = alt.Scale(domain=kinds, range=[theme.PLAIN, WAITING])
     dash = alt.Scale(domain=kinds, range=[[1, 0], [5, 3]])
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolType="stroke")
     return theme.finish(

@@ -15,7 +15,7 @@ __all__ = ["LOOKS", "by_method"]
 
 ROW_PX = 52
 #: marker and ink by the order of the methods.
-LOOKS = (("circle", "#0072B2"), ("triangle-up", "#D55E00"), ("diamond", "#009E73"))
+LOOKS = (("circle", theme.PLAIN), ("triangle-up", theme.PLAIN), ("diamond", theme.PLAIN))
 
 
 def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:

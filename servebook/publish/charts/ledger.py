@@ -13,7 +13,7 @@ __all__ = ["KINDS", "ROW_PX", "VERDICTS", "within_tolerance"]
 
 ROW_PX = 26
 # verdict: colour; the markers tell the kind
-VERDICTS = {"ok": "#0072B2", "off": "#D55E00"}
+VERDICTS = {"ok": theme.PLAIN, "off": theme.ALARM}
 KINDS = {"measured": "circle", "derived": "diamond", "model": "square", "input": "cross"}
 _LEAST_REACH = 1.5
 _TICKS = (1, 3, 10, 30, 100, 300, 1000)

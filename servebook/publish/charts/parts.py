@@ -9,10 +9,9 @@ import pandas as pd
 
 from servebook.publish import theme
 
-__all__ = ["PARTS", "ROW_PX", "stacked"]
+__all__ = ["ROW_PX", "stacked"]
 
 ROW_PX = 46
-PARTS = ("#009E73", "#E69F00")  # first and second part
 
 
 def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
@@ -22,7 +21,7 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
         segments: row, part, low, high, colour, tip.
         ends: row (in the order to draw), label (above the bar), end (where the words begin),
             measured (NaN for none), text.
-        x_title: axis title with the unit and what the two colours are.
+        x_title: axis title with the unit and what the two shades are.
 
     """
     order = list(ends["row"])
