@@ -9,9 +9,8 @@ from typing import Any
 from servebook.read.counter_rows import Rows, whole
 from servebook.read.counter_stamps import Block
 from servebook.read.json_objects import objects
-from servebook.read.source import Source
 
-__all__ = ["INTERFACE", "count", "documents", "named_interface", "nameless"]
+__all__ = ["INTERFACE", "count", "documents", "named_interface"]
 
 #: How switches call a port: letters, then numbers (swp1s0, Ethernet1/1, et-0/0/1, bond3).
 INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]{0,30}\d[\w/.:-]{0,30}", re.ASCII)
@@ -48,20 +47,6 @@ def named_interface(block: Block, command: re.Pattern[str]) -> str | None:
         if (match := command.search(text)) and INTERFACE.fullmatch(match[1]):
             return match[1]
     return None
-
-
-def nameless(rows: Rows) -> str | None:
-    """The manifest's name for the one interface of a file that does not name it.
-
-    The option then picks no interface any more.
-    """
-    option = rows.source.options.get("interface")
-    if not isinstance(option, str):
-        return None
-    left = {key: value for key, value in rows.source.options.items() if key != "interface"}
-    at = rows.source
-    rows.source = Source(at.format, at.root, at.main, at.files, left)
-    return option
 
 
 def count(value: Any) -> int:

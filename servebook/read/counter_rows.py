@@ -6,6 +6,7 @@ manifest's ``device`` and ``interface`` options, and counts what it does not use
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from decimal import Decimal
@@ -36,8 +37,10 @@ _SERIES = ("device", "interface", "metric", "scope", "index", "direction")
 _MEANING = ("kind", "bits", "window_s", "smoothing")
 
 
-def whole(text: str) -> int:
+def whole(text: str, factor: int = 1) -> int:
     """The exact value of a counter as printed (``18446744073709551615``, ``2.846642e+06``).
+
+    ``factor`` brings it to canonical units.
 
     Raises ValueError, in words, for what cannot be a counter: not a number, NaN, infinite,
     negative, a fraction, or above 64 bits.
@@ -59,6 +62,7 @@ def whole(text: str) -> int:
             raise ValueError("the value has a fraction, so it is a rate and not a counter")
         else:
             value = int(exact)
+    value *= factor
     if value >= 1 << 64:
         raise ValueError("the value is above 64 bits")
     return value
@@ -125,19 +129,42 @@ class Rows:
         key = (*name, kind, width, window_s, smoothing, rank)
         return self._series.setdefault(key, len(self._series))
 
-    def meant(self, meaning: Meaning, device: str, interface: str | None, **more: Any) -> int:
-        """``series`` for a counter or gauge whose meaning is known by its name."""
+    def meant(
+        self,
+        meaning: Meaning,
+        device: str,
+        interface: str | None,
+        *,
+        index: int | None = None,
+        **more: Any,
+    ) -> int:
+        """``series`` for a counter or gauge whose meaning is known by its name.
+
+        ``index`` is for a name that stands for all queues or priorities.
+        """
         return self.series(
             device,
             interface,
             meaning.metric,
             meaning.direction,
             scope=meaning.scope,
-            index=meaning.index,
+            index=meaning.index if index is None else index,
             kind=meaning.kind,
             bits=meaning.bits,
             **more,
         )
+
+    def take_interface(self) -> str | None:
+        """The manifest's name for the one interface of a source that does not name it.
+
+        The option then picks no interface any more.
+        """
+        option = self.source.options.get("interface")
+        if not isinstance(option, str):
+            return None
+        left = {key: value for key, value in self.source.options.items() if key != "interface"}
+        self.source = dataclasses.replace(self.source, options=left)
+        return option
 
     def stamp(self, ts_kind: str, ts_error_ns: int | None, path: Path | None = None) -> int:
         """What is known about the times of one file, for ``add``."""

@@ -15,7 +15,7 @@ from typing import cast
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.counter_stamps import epoch_ns, iso_ns
-from servebook.read.source import Source, printable
+from servebook.read.source import printable
 
 __all__ = ["FACTORS", "Columns", "Named", "known_header", "named"]
 
@@ -103,12 +103,7 @@ class Columns:
         zone = rows.source.options.get("time_zone")
         self.zone = None if zone is None else str(zone)
         own = "interface" in self.names or any(c.interface is not None for c in self.columns)
-        option = rows.source.options.get("interface")
-        self.interface = option if isinstance(option, str) and not own else _INTERFACE
-        if not own:  # it names the file's one interface and picks none
-            left = {k: v for k, v in rows.source.options.items() if k != "interface"}
-            at = rows.source
-            rows.source = Source(at.format, at.root, at.main, at.files, left)
+        self.interface = (None if own else rows.take_interface()) or _INTERFACE
 
     def time(self, fields: Sequence[str]) -> tuple[int, int]:
         """(epoch ns, ns of the last digit) of a row; raises ValueError, in words."""

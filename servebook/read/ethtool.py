@@ -60,8 +60,9 @@ def read(source: Source) -> Tables:
     counters of other things are set aside.
     """
     rows = Rows(source)
+    interface = rows.take_interface()
     for block in blocks(rows, "`ethtool -S` output", longest=LONGEST_TEXT_LINE):
-        _block(rows, block)
+        _block(rows, block, interface)
     if not len(rows):
         raise DumpError(
             rows.where(),
@@ -71,17 +72,13 @@ def read(source: Source) -> Tables:
             "where the driver counts by queue alone (ena, virtio, gve), save /proc/net/dev or "
             "`ip -s -j link` in this way instead",
         )
-    options = {key: value for key, value in source.options.items() if key != "interface"}
-    rows.source = Source(source.format, source.root, source.main, source.files, options)
     return rows.tables()
 
 
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _block(rows: Rows, block: Block) -> None:
-    option = rows.source.options.get("interface")
-    interface = str(option) if isinstance(option, str) else None
+def _block(rows: Rows, block: Block, interface: str | None) -> None:
     own = interface or next(iter(block.words), None) or _in_name(block.path) or "unknown"
     titled: set[str] = set()
     twice = False

@@ -80,12 +80,8 @@ def read(source: Source) -> Tables:
             legends[text] = mapped.get(text) or legend_of(text, _direction(rows))
         except ValueError as error:
             rows.aside("series", f"column {one.place}: {error} ({len(one.cells)} readings)")
-    if not any(legend.interface for legend in legends.values()):
-        option = source.options.get("interface")
-        left = {key: value for key, value in source.options.items() if key != "interface"}
-        rows.source = Source(source.format, source.root, source.main, source.files, left)
-    else:
-        option = None
+    named = any(legend.interface for legend in legends.values())
+    option = None if named else rows.take_interface()
     stamp = rows.stamp("grid", None)
     seen: set[tuple[str | None, ...]] = set()
     for text, legend in legends.items():
@@ -98,7 +94,7 @@ def read(source: Source) -> Tables:
         seen.add(identity)
         if not whole_file:
             _without_torn(rows, one, last)
-        name = legend.interface or (option if isinstance(option, str) else _INTERFACE)
+        name = legend.interface or option or _INTERFACE
         _add(rows, legend, name, one, clock, separator == ";", stamp)
     if not len(rows):
         raise DumpError(

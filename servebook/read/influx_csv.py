@@ -14,20 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from servebook.errors import DumpError
-from servebook.read.counter_names import TOO_NARROW
-from servebook.read.counter_rows import Rows, number, whole
+from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import ends_whole, epoch_ns, iso_ns
 from servebook.read.csvmap import fields
 from servebook.read.files import lines
 from servebook.read.source import File, Format, Source
-from servebook.read.telegraf_names import DEVICE_TAGS, readings
+from servebook.read.telegraf_names import amounts
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]
 
 _NAME = "influx-csv"
 _LONG = ("_time", "_value", "_field", "_measurement")
-_DEVICE = "host"
 
 
 def find(files: Sequence[File]) -> list[Source]:
@@ -115,31 +113,10 @@ def _add(rows: Rows, metric: _Metric, line: int) -> None:
     except ValueError:
         rows.aside("row", "no time that can be read", line)
         return
-    device = next((metric.tags[key] for key in DEVICE_TAGS if metric.tags.get(key)), None)
     stamp = rows.stamp("collector", step)
-    used = False
-    for meaning, interface, value, field, rank in readings(metric.name, metric.tags, metric.fields):
-        used = True
-        if not meaning.metric:
-            rows.aside_once(field, TOO_NARROW[field], line)
-            continue
-        if interface is None:
-            rows.aside_once("rows", "no tag names an interface", line)
-            continue
-        try:
-            if meaning.kind == "counter":
-                amount: int | float = whole(value) * int(meaning.factor)
-                if amount >= 1 << 64:
-                    raise ValueError("the value is above 64 bits")
-            elif (amount := number(value) * meaning.factor) <= 0:
-                raise ValueError("the device does not know it")
-        except ValueError as error:
-            rows.aside_once("rows", str(error), line)
-            continue
-        key = rows.meant(meaning, rows.alias(device) if device else _DEVICE, interface, rank=rank)
+    found = amounts(rows, line, "rows", metric.name, metric.tags, metric.fields)
+    for key, amount in found:
         rows.add(key, ns, amount, stamp, line)
-    if not used:
-        rows.aside_once("rows", "no counter of an interface", line)
 
 
 def _time(text: str) -> tuple[int, int]:

@@ -187,14 +187,6 @@ def _add(
     except ValueError as error:
         rows.aside("reading", str(error), line, block.path)
         return False
-    series = rows.series(
-        _DEVICE,
-        interface,
-        meaning.metric,
-        meaning.direction,
-        scope=meaning.scope,
-        index=index,
-        kind=meaning.kind,
-    )
+    series = rows.meant(meaning, _DEVICE, interface, index=index)
     rows.add(series, block.ts_ns, amount, block.stamp, line)
     return meaning.kind != "gauge"

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servebook.errors import DumpError
-from servebook.read.cli_blocks import count, documents, named_interface, nameless
+from servebook.read.cli_blocks import count, documents, named_interface
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import Block, blocks, find_texts
@@ -108,7 +108,7 @@ def read(source: Source) -> Tables:
             "save `nv show interface -o json`, or name the interface: `### <epoch> swp1`",
         )
     if unnamed and not named:
-        nameless(rows)
+        rows.take_interface()
     return rows.tables()
 
 
@@ -174,15 +174,7 @@ class _Walk:
             rows.aside_once("counters", reason, self.line, block.path)
             return
         self.unnamed |= interface is None and self.told is None
-        series = rows.series(
-            _DEVICE,
-            name,
-            meaning.metric,
-            meaning.direction,
-            scope=meaning.scope,
-            index=index,
-            kind=meaning.kind,
-        )
+        series = rows.meant(meaning, _DEVICE, name, index=index)
         try:
             amount = value if meaning.kind == "gauge" else count(value)
         except ValueError as error:

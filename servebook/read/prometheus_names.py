@@ -187,10 +187,7 @@ def reading_of(meaning: Meaning, text: str, factor: int | None = 1) -> int | flo
             "infiniband_exporter_build_info line, or write `unit: words` or `unit: bytes`"
         )
     if meaning.kind == "counter":
-        value = whole(text) * int(meaning.factor) * factor
-        if value >= 1 << 64:
-            raise ValueError("the value is above 64 bits")
-        return value
+        return whole(text, int(meaning.factor) * factor)
     read = number(text)
     if meaning.metric == "speed_bps" and read <= 0:
         raise ValueError("the device does not know the speed")

@@ -16,6 +16,7 @@ December 2020 wrote powers of 1024, which the printed utilisation gives away whe
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -114,8 +115,7 @@ def read(source: Source) -> Tables:
             "save the command's whole output, with the table's header",
         )
     # Only ``show interfaces counters detailed`` needs it, and has it by now.
-    options = {key: value for key, value in source.options.items() if key != "interface"}
-    rows.source = Source(source.format, source.root, source.main, source.files, options)
+    rows.take_interface()
     return rows.tables()
 
 
@@ -230,7 +230,7 @@ def _table(rows: Rows, block: Block, table: Table, period: int | None) -> None:
 
 
 def _scoped(meaning: Meaning, scope: str) -> Meaning:
-    return Meaning(meaning.metric, meaning.direction, kind=meaning.kind, scope=scope)
+    return dataclasses.replace(meaning, scope=scope)
 
 
 def _numbered(

@@ -13,6 +13,7 @@ file's name. RATES (smoothed by the device) are not read, because the counters s
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -203,7 +204,7 @@ def _object(
 def _placed(meaning: Meaning, index: int | None, scope: str | None) -> Meaning:
     if index is None:
         return meaning
-    return Meaning(meaning.metric, meaning.direction, scope=scope or meaning.scope, index=index)
+    return dataclasses.replace(meaning, scope=scope or meaning.scope, index=index)
 
 
 def _add(

@@ -99,10 +99,6 @@ def count_of(meaning: Meaning, text: str, *, stops: bool) -> int:
     ``stops`` is true for counters that stop at their highest value: one that stands there has
     stopped counting.
     """
-    value = whole(text)
-    if stops and value == _STOPS.get(meaning.metric, 0xFFFFFFFF):
+    if stops and whole(text) == _STOPS.get(meaning.metric, 0xFFFFFFFF):
         raise ValueError("the counter stands at its highest value, where it stops counting")
-    value *= int(meaning.factor)
-    if value >= 1 << 64:
-        raise ValueError("the value is above 64 bits")
-    return value
+    return whole(text, int(meaning.factor))

@@ -19,13 +19,12 @@ from typing import Any
 from line_protocol_parser import LineFormatError, parse_line
 
 from servebook.errors import DumpError
-from servebook.read.counter_names import TOO_NARROW
-from servebook.read.counter_rows import Rows, number, whole
+from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import ends_whole, epoch_ns
 from servebook.read.files import lines, loads
 from servebook.read.series_labels import shared_step
 from servebook.read.source import File, Format, Source
-from servebook.read.telegraf_names import DEVICE_TAGS, readings
+from servebook.read.telegraf_names import amounts
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]
@@ -42,7 +41,6 @@ _JSON_KNOWN = re.compile(
     rb'"name"\s*:\s*"(net|ethtool|infiniband)"|"if(HC)?(In|Out)Octets"|(in|out)[-_]octets"'
     rb'|"node_(network|infiniband|ethtool)_'
 )
-_DEVICE = "host"
 _Point = tuple[int, int, int | float, int, str, int]  # series, ns, value, line, kind, step
 _WORD = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 
@@ -171,34 +169,8 @@ def _timed(rows: Rows, metrics: Iterable[_Metric]) -> Iterator[tuple[_Metric, in
 
 def _points(rows: Rows, metric: _Metric, ns: int) -> Iterator[tuple[int, int, int | float, int]]:
     """(series, ns, value, line) of the network counters of one metric."""
-    device = next((metric.tags[key] for key in DEVICE_TAGS if metric.tags.get(key)), None)
-    device = rows.alias(device) if device else _DEVICE
     shown = metric.name if _WORD.fullmatch(metric.name) else "a metric"
-    used = False
-    for meaning, interface, value, field, rank in readings(metric.name, metric.tags, metric.fields):
-        used = True
-        if not meaning.metric:
-            rows.aside_once(field, TOO_NARROW[field], metric.line)
-            continue
-        if interface is None:
-            rows.aside_once(shown, "no tag names an interface", metric.line)
-            continue
-        try:
-            if isinstance(value, bool) or not isinstance(value, int | float | str):
-                raise ValueError("the value is not a number")
-            text = str(value)
-            if meaning.kind == "counter":
-                amount: int | float = whole(text) * int(meaning.factor)
-                if amount >= 1 << 64:
-                    raise ValueError("the value is above 64 bits")
-            else:
-                amount = number(text) * meaning.factor
-                if amount <= 0:
-                    raise ValueError("the device does not know it")
-        except ValueError as error:
-            rows.aside_once(shown, str(error), metric.line)
-            continue
-        series = rows.meant(meaning, device, interface, rank=rank)
+    for series, amount in amounts(
+        rows, metric.line, shown, metric.name, metric.tags, metric.fields
+    ):
         yield series, ns, amount, metric.line
-    if not used:
-        rows.aside_once(shown, "no counter of an interface", metric.line)

@@ -10,17 +10,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servebook.read.counter_names import NAMES, TOO_NARROW, Meaning
+from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.ethtool_names import ethtool_meaning
 from servebook.read.gnmi_names import INTERFACE_TAGS, LEAVES, leaf_of
 from servebook.read.series_labels import interface_of
 
-__all__ = ["DEVICE_TAGS", "Reading", "readings"]
+__all__ = ["amounts"]
 
 #: (meaning, interface, value, the field's name, rank: a lower one wins among several inputs)
-Reading = tuple[Meaning, str | None, Any, str, int]
+_Reading = tuple[Meaning, str | None, Any, str, int]
 _KERNEL = 3  # as node_network_*: it yields to what a driver says itself
 
-DEVICE_TAGS = ("source", "agent_host", "host", "instance")
+_Fields = Mapping[str, Any]
+_DEVICE = "host"
+_DEVICE_TAGS = ("source", "agent_host", "host", "instance")
 _NET = {
     "bytes_recv": Meaning("bytes", "rx"),
     "bytes_sent": Meaning("bytes", "tx"),
@@ -51,15 +54,13 @@ _SNMP_TAGS = ("ifName", "ifDescr", "name", "interface")
 _PROMETHEUS_FIELDS = ("counter", "gauge", "value")
 
 
-def readings(
-    measurement: str, tags: Mapping[str, str], fields: Mapping[str, Any]
-) -> Iterator[Reading]:
+def _readings(measurement: str, tags: Mapping[str, str], fields: _Fields) -> Iterator[_Reading]:
     """The network counters of one metric, in the order of their names.
 
     A counter that is too narrow comes with the metric "" and is to be set aside. Of several names
     for one thing (``rx_bytes``, ``rx_bytes_phy``) the port's own is taken.
     """
-    best: dict[tuple[Any, ...], tuple[int, Reading]] = {}
+    best: dict[tuple[Any, ...], tuple[int, _Reading]] = {}
     for field in sorted(fields):
         found = _meaning(measurement, tags, field)
         if found is None:
@@ -76,6 +77,39 @@ def readings(
         if key not in best or rank < best[key][0]:
             best[key] = (rank, (meaning, interface, fields[field], field, rank))
     yield from (reading for _, reading in best.values())
+
+
+def amounts(
+    rows: Rows, line: int, key: str, measurement: str, tags: Mapping[str, str], fields: _Fields
+) -> Iterator[tuple[int, int | float]]:
+    """(series, amount in canonical units) of the counters of one metric, none of them narrow.
+
+    The others are set aside below ``key``.
+    """
+    device = next((tags[name] for name in _DEVICE_TAGS if tags.get(name)), None)
+    device = rows.alias(device) if device else _DEVICE
+    used = False
+    for meaning, interface, value, field, rank in _readings(measurement, tags, fields):
+        used = True
+        if not meaning.metric:
+            rows.aside_once(field, TOO_NARROW[field], line)
+            continue
+        if interface is None:
+            rows.aside_once(key, "no tag names an interface", line)
+            continue
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                raise ValueError("the value is not a number")
+            if meaning.kind == "counter":
+                amount: int | float = whole(str(value), int(meaning.factor))
+            elif (amount := number(str(value)) * meaning.factor) <= 0:
+                raise ValueError("the device does not know it")
+        except ValueError as error:
+            rows.aside_once(key, str(error), line)
+            continue
+        yield rows.meant(meaning, device, interface, rank=rank), amount
+    if not used:
+        rows.aside_once(key, "no counter of an interface", line)
 
 
 def _meaning(measurement: str, tags: Mapping[str, str], field: str) -> tuple[Meaning, int] | None:
