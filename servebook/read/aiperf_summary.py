@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servebook.read.client_figures import counts, numbers, statistics_ms
 from servebook.read.values import boolean, model_name, number, object_of, objects_in, whole
 
 __all__ = ["UNIT_TO_NS", "Settings", "native", "settings"]
@@ -24,7 +25,6 @@ _LATENCIES = {
     "inter_chunk_latency": "itl",
     "request_latency": "e2e",
 }
-_STATISTICS = {"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}
 _SCALARS = {
     "request_throughput": "request_throughput_req_s",
     "output_token_throughput": "output_throughput_tok_s",
@@ -63,18 +63,10 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
     for theirs, ours in _LATENCIES.items():
         metric = object_of(summary.get(theirs))
         factor = UNIT_TO_NS.get(str(metric.get("unit")))
-        for key, statistic in _STATISTICS.items():
-            value = number(metric.get(key))
-            if value is not None and factor is not None:
-                out[f"{ours}_{statistic}_ms"] = value * (factor / 1e6)
-    for theirs, ours in _SCALARS.items():
-        value = number(object_of(summary.get(theirs)).get("avg"))
-        if value is not None:
-            out[ours] = value
-    for theirs, ours in _COUNTS.items():
-        count = whole(object_of(summary.get(theirs)).get("avg"))
-        if count is not None:
-            out[ours] = count
+        if factor is not None:
+            out |= statistics_ms(ours, metric, factor / 1e6)
+    means = {name: object_of(metric).get("avg") for name, metric in summary.items()}
+    out |= numbers(means, _SCALARS) | counts(means, _COUNTS)
     duration = object_of(summary.get("benchmark_duration"))
     value = number(duration.get("avg"))
     factor = UNIT_TO_NS.get(str(duration.get("unit")))

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from servebook.read.client_figures import counts, numbers, statistics_ms
 from servebook.read.definition import Definition, Records, statistic_of
-from servebook.read.values import number, object_of, whole
+from servebook.read.values import number, object_of
 
 __all__ = ["DEFINITIONS", "UNITS", "Trim", "native", "scenario", "trim"]
 
@@ -18,13 +19,13 @@ __all__ = ["DEFINITIONS", "UNITS", "Trim", "native", "scenario", "trim"]
 UNITS: Mapping[str, float] = {"s": 1e9, "ms": 1e6}
 
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "e2e_latency": "e2e"}
-_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 _RATES = {
     "mean_input_throughput_tokens_per_s": "input_throughput_tok_s",
     "mean_output_throughput_tokens_per_s": "output_throughput_tok_s",
     "mean_total_tokens_throughput_tokens_per_s": "total_throughput_tok_s",
     "requests_per_second": "request_throughput_req_s",
 }
+_COUNTS = {"num_completed_requests": "n_ok", "num_error_requests": "n_failed"}
 _RATIO = r"--{}-ratio[ =](0?\.\d+)(?=\s|$)"
 _FIXED = re.compile(r"D\((\d{1,9}),\s*(\d{1,9})\)")
 _NORMAL = re.compile(r"N\((\d{1,9}),\s*\d+\)/\((\d{1,9}),\s*\d+\)")
@@ -106,22 +107,12 @@ def native(aggregated: Mapping[str, Any], unit_ns: float, cut: Trim) -> dict[str
     out: dict[str, Any] = {}
     stats = object_of(aggregated.get("stats"))
     for theirs, ours in _LATENCIES.items():
-        values = object_of(stats.get(theirs))
-        for statistic in _STATISTICS:
-            value = number(values.get(statistic))
-            if value is not None:
-                out[f"{ours}_{statistic}_ms"] = value * unit_ns / 1e6
+        out |= statistics_ms(ours, object_of(stats.get(theirs)), unit_ns / 1e6)
     duration = number(aggregated.get("run_duration"))
     if duration is not None and duration > 0:
         out["duration_s"] = duration
-        for theirs, ours in _RATES.items():
-            value = number(aggregated.get(theirs))
-            if value is not None:
-                out[ours] = value
-    for theirs, ours in (("num_completed_requests", "n_ok"), ("num_error_requests", "n_failed")):
-        count = whole(aggregated.get(theirs))
-        if count is not None:
-            out[ours] = count
+        out |= numbers(aggregated, _RATES)
+    out |= counts(aggregated, _COUNTS)
     if out:
         out["_trim"] = [cut.first, cut.last]
         out["_definition"] = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from servebook.read.client_figures import counts, numbers, statistics_ms
 from servebook.read.definition import Definition, Records, statistic_of
 from servebook.read.values import boolean, model_name, number, object_of, whole
 
@@ -20,7 +21,6 @@ _LATENCIES = {
     "inter_token_latency": "tpot",
     "request_latency": "e2e",
 }
-_STATISTICS = {"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}
 _RATES = {
     "request_throughput": "request_throughput_req_s",
     "output_token_throughput": "output_throughput_tok_s",
@@ -117,17 +117,10 @@ def native(metrics: Mapping[str, Any]) -> dict[str, Any]:
     for theirs, ours in _LATENCIES.items():
         values = object_of(metrics.get(theirs))
         factor = _UNIT_MS.get(str(values.get("unit")))
-        for key, statistic in _STATISTICS.items():
-            value = number(values.get(key))
-            if value is not None and factor is not None:
-                out[f"{ours}_{statistic}_ms"] = value * factor
-    for theirs, ours in _RATES.items():
-        value = number(object_of(metrics.get(theirs)).get("avg"))
-        if value is not None:
-            out[ours] = value
-    count = whole(object_of(metrics.get("request_count")).get("avg"))
-    if count is not None:
-        out["n_ok"] = count
+        if factor is not None:
+            out |= statistics_ms(ours, values, factor)
+    means = {name: object_of(metric).get("avg") for name, metric in metrics.items()}
+    out |= numbers(means, _RATES) | counts(means, {"request_count": "n_ok"})
     if out:
         out["_definition"] = {
             "ttft": "latency_as_ttft",

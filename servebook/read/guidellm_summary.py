@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from servebook.read.client_figures import counts, numbers, statistics_ms
 from servebook.read.definition import (
     Definition,
     Floats,
@@ -54,17 +55,12 @@ def native(
         found = _successful(benchmark, theirs)
         values = {"mean": found.get("mean"), "max": found.get("max")}
         values |= {p: object_of(found.get("percentiles")).get(p) for p in _PERCENTILES}
-        for statistic, value in values.items():
-            if (known := number(value)) is not None:
-                out[f"{ours}_{statistic}_ms{variant}"] = known * factor
-    for theirs, ours in _RATES.items():
-        if (rate := number(_successful(benchmark, theirs).get("mean"))) is not None:
-            out[ours] = rate
+        known = statistics_ms(ours, values, factor)
+        out |= {f"{name}{variant}": value for name, value in known.items()}
+    out |= numbers({name: _successful(benchmark, name).get("mean") for name in _RATES}, _RATES)
     if (duration := number(benchmark.get("duration"))) is not None and duration > 0:
         out["duration_s"] = duration
-    for group, ours in _COUNTS.items():
-        if (count := whole(made.get(group))) is not None:
-            out[ours] = count
+    out |= counts(made, _COUNTS)
     if not out:
         return {}
     steps = {f"ttft_{p}_ms": "guidellm_step" for p in _PERCENTILES}

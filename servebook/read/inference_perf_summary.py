@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from servebook.read.client_figures import counts, numbers, statistics_ms
 from servebook.read.definition import Definition, Records, statistic_of
 from servebook.read.inference_perf_records import Call
 from servebook.read.values import boolean, model_name, number, object_of, objects_in, whole
@@ -22,16 +23,6 @@ _LATENCIES = {
     "time_per_output_token": "tpot",
     "inter_token_latency": "itl",
     "request_latency": "e2e",
-}
-_STATISTICS = {
-    "mean": "mean",
-    "median": "p50",
-    "p50": "p50",
-    "p90": "p90",
-    "p95": "p95",
-    "p99": "p99",
-    "p99.9": "p999",
-    "max": "max",
 }
 _RATES = {
     "input_tokens_per_sec": "input_throughput_tok_s",
@@ -177,19 +168,9 @@ def native(report: Mapping[str, Any]) -> dict[str, Any]:
     latency, rates = object_of(done.get("latency")), object_of(done.get("throughput"))
     out: dict[str, Any] = {}
     for theirs, ours in _LATENCIES.items():
-        values = object_of(latency.get(theirs))
-        for key, statistic in _STATISTICS.items():
-            value = number(values.get(key))
-            if value is not None:
-                out[f"{ours}_{statistic}_ms"] = value * 1e3
-    for theirs, ours in _RATES.items():
-        value = number(rates.get(theirs))
-        if value is not None:
-            out[ours] = value
-    for counted, ours in ((done, "n_ok"), (failed, "n_failed")):
-        count = whole(counted.get("count"))
-        if count is not None:
-            out[ours] = count
+        out |= statistics_ms(ours, object_of(latency.get(theirs)), 1e3)
+    out |= numbers(rates, _RATES) | counts(done, {"count": "n_ok"})
+    out |= counts(failed, {"count": "n_failed"})
     duration = number(report.get("benchmark_time_seconds"))
     if duration:
         out["duration_s"] = duration

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servebook.errors import DumpError
+from servebook.read.client_figures import numbers, statistics_ms
 from servebook.read.files import read_text, sha256
 from servebook.read.json_objects import objects
 from servebook.read.records import Aside, set_aside, workload
@@ -29,8 +30,6 @@ __all__ = ["FORMAT", "find", "read"]
 _NAME = "inferencex"
 _KEYS = (b'"tput_per_gpu"', b'"conc"', b'"framework"')
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2el": "e2e"}
-_STATISTICS = {"mean": "mean", "median": "p50", "p50": "p50", "p90": "p90", "p95": "p95"}
-_STATISTICS |= {"p99": "p99", "p99.9": "p999"}
 _WHERE = (
     "hw",
     "framework",
@@ -143,18 +142,12 @@ def _native(aggregate: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     for theirs, ours in _LATENCIES.items():
         if not number(aggregate.get(f"mean_{theirs}")):
             continue  # 0.0 is what the script before it writes where it has no value
-        for key, statistic in _STATISTICS.items():
-            seconds = number(aggregate.get(f"{key}_{theirs}"))
-            if seconds is not None:
-                out[f"{ours}_{statistic}_ms"] = seconds * 1e3
+        out |= statistics_ms(ours, aggregate, 1e3, key=f"{{}}_{theirs}")
     gaps = {key: value for key, value in out.items() if key.startswith("itl_")}
     copied = bool(gaps) and all(out.get(f"tpot{k[3:]}") == v for k, v in gaps.items())
     if copied:
         out = {key: value for key, value in out.items() if key not in gaps}
-    for theirs, ours in _SCALARS.items():
-        value = number(aggregate.get(theirs))
-        if value is not None and value > 0:
-            out[ours] = value
+    out |= {ours: value for ours, value in numbers(aggregate, _SCALARS).items() if value > 0}
     total = whole(aggregate.get("num_requests_total"))
     n_ok = whole(aggregate.get("num_requests_successful"))
     if n_ok is not None and total is not None and n_ok <= total:

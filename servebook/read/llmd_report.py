@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from servebook.errors import DumpError
+from servebook.read.client_figures import numbers, statistics_ms
 from servebook.read.documents import json_value, read_bytes, yaml
 from servebook.read.files import sha256
 from servebook.read.records import SUMMARY_ONLY, Aside, set_aside, workload
@@ -41,15 +42,6 @@ _LATENCIES = {
     "time_per_output_token": "tpot",
     "inter_token_latency": "itl",
     "request_latency": "e2e",
-}
-_STATISTICS = {
-    "mean": "mean",
-    "p50": "p50",
-    "p90": "p90",
-    "p95": "p95",
-    "p99": "p99",
-    "p99p9": "p999",
-    "max": "max",
 }
 _TO_MS = {"s": 1e3, "s/token": 1e3, "ms": 1.0, "ms/token": 1.0}
 _RATES = {
@@ -158,10 +150,7 @@ def _row(report: Any) -> dict[str, Any]:
         "workload": found,
         "workload_from": "lengths" if found else None,
         "native": json.dumps(dict(sorted(own.items()))) if own else None,
-        "notes": [
-            SUMMARY_ONLY,
-            *notes,
-        ],
+        "notes": [SUMMARY_ONLY, *notes],
     }
 
 
@@ -172,17 +161,14 @@ def _native(results: Mapping[str, Any]) -> dict[str, Any]:
     for theirs, ours in _LATENCIES.items():
         values = object_of(latency.get(theirs))
         factor = _TO_MS.get(str(values.get("units")))
-        for key, statistic in _STATISTICS.items():
-            value = number(values.get(key))
-            if value is not None and value >= 0 and factor is not None:
-                out[f"{ours}_{statistic}_ms"] = value * factor
-    rates = object_of(results.get("throughput"))
-    for theirs, ours in _RATES.items():
-        stated = rates.get(theirs)
-        value = number(stated.get("mean") if isinstance(stated, dict) else stated)
-        if value is not None and value >= 0:
-            out[ours] = value
-    return out
+        if factor is not None:
+            out |= statistics_ms(ours, values, factor)
+    rates = {
+        name: stated.get("mean") if isinstance(stated, dict) else stated
+        for name, stated in object_of(results.get("throughput")).items()
+    }
+    out |= numbers(rates, _RATES)
+    return {name: value for name, value in out.items() if value >= 0}
 
 
 def _asked_0_2(scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from servebook.read.client_figures import counts, statistics_ms
 from servebook.read.definition import Definition, Records
 from servebook.read.values import model_name, number, text, whole
 
@@ -16,14 +17,7 @@ __all__ = ["DEFINITIONS", "ITL", "Settings", "native", "recomputed", "settings"]
 #: The record's key of what llmperf calls inter-token latency.
 ITL = "inter_token_latency_s"
 _LATENCIES = {"ttft_s": "ttft", ITL: "tpot", "end_to_end_latency_s": "e2e"}
-_STATISTICS = {
-    "mean": "mean",
-    "quantiles_p50": "p50",
-    "quantiles_p90": "p90",
-    "quantiles_p95": "p95",
-    "quantiles_p99": "p99",
-    "max": "max",
-}
+_COUNTS = {"results_num_completed_requests": "n_ok", "results_number_errors": "n_failed"}
 
 
 def _stored(metric: str, records: Records) -> float:
@@ -66,10 +60,8 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
     """The client's figures under our metric names; its duration follows from its rate."""
     out: dict[str, Any] = {}
     for theirs, ours in _LATENCIES.items():
-        for key, statistic in _STATISTICS.items():
-            value = number(summary.get(f"results_{theirs}_{key}"))
-            if value is not None:
-                out[f"{ours}_{statistic}_ms"] = value * 1e3
+        for quantiles in ("", "quantiles_"):
+            out |= statistics_ms(ours, summary, 1e3, key=f"results_{theirs}_{quantiles}{{}}")
     rate = number(summary.get("results_mean_output_throughput_token_per_s"))
     if rate is not None:
         out["output_throughput_tok_s"] = rate
@@ -79,13 +71,7 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
         out["request_throughput_req_s"] = per_minute / 60
         if completed and per_minute > 0:
             out["duration_s"] = completed / per_minute * 60
-    for name, ours in (
-        ("results_num_completed_requests", "n_ok"),
-        ("results_number_errors", "n_failed"),
-    ):
-        count = whole(summary.get(name))
-        if count is not None:
-            out[ours] = count
+    out |= counts(summary, _COUNTS)
     if out:
         out["_definition"] = {"tpot": "ttft_inside"}
     return dict(sorted(out.items()))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from servebook.read.client_figures import numbers, statistics_ms
 from servebook.read.definition import Definition, Records, statistic_of
 from servebook.read.values import number, whole
 
@@ -20,14 +21,6 @@ __all__ = ["DEFINITIONS", "NATIVE_BACKENDS", "native", "whole_replies"]
 NATIVE_BACKENDS = ("sglang", "sglang-native")
 
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e_latency": "e2e"}
-_STATISTICS = {
-    "mean": "mean",
-    "median": "p50",
-    "p90": "p90",
-    "p95": "p95",
-    "p99": "p99",
-    "max": "max",
-}
 _SCALARS = {
     "duration": "duration_s",
     "request_throughput": "request_throughput_req_s",
@@ -42,17 +35,12 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     completed = whole(summary.get("completed"))
     for theirs, ours in _LATENCIES.items():
-        found = {
-            f"{ours}_{statistic}_ms": value
-            for key, statistic in _STATISTICS.items()
-            if (value := number(summary.get(f"{key}_{theirs}_ms"))) is not None
-        }
+        found = statistics_ms(ours, summary, key=f"{{}}_{theirs}_ms")
         if completed != 0 and any(found.values()):
             out |= found
-    for theirs, ours in _SCALARS.items():
-        value = number(summary.get(theirs))
-        if value is not None and (value > 0 or ours != "duration_s"):
-            out[ours] = value
+    out |= numbers(summary, _SCALARS)
+    if out.get("duration_s", 1) <= 0:
+        del out["duration_s"]
     if whole_replies(summary):  # the time of the whole reply is in it
         out = {key: value for key, value in out.items() if not key.startswith("tpot_")}
     if completed is not None:

@@ -9,20 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from servebook.read.client_figures import numbers, statistics_ms
 from servebook.read.values import number, text, whole
 
 __all__ = ["client", "length_asked", "native", "setup_notes", "wall_ns"]
 
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2el": "e2e"}
-_STATISTICS = {
-    "mean": "mean",
-    "median": "p50",
-    "p50": "p50",
-    "p90": "p90",
-    "p95": "p95",
-    "p99": "p99",
-    "p99.9": "p999",
-}
 _SCALARS = {
     "duration": "duration_s",
     "request_throughput": "request_throughput_req_s",
@@ -39,14 +31,10 @@ def native(summary: Mapping[str, Any]) -> dict[str, Any]:
     for theirs, ours in _LATENCIES.items():
         if completed == 0 or not number(summary.get(f"mean_{theirs}_ms")):
             continue
-        for key, statistic in _STATISTICS.items():
-            value = number(summary.get(f"{key}_{theirs}_ms"))
-            if value is not None:
-                out[f"{ours}_{statistic}_ms"] = value
-    for theirs, ours in _SCALARS.items():
-        value = number(summary.get(theirs))
-        if value is not None and (value > 0 or ours != "duration_s"):
-            out[ours] = value
+        out |= statistics_ms(ours, summary, key=f"{{}}_{theirs}_ms")
+    out |= numbers(summary, _SCALARS)
+    if out.get("duration_s", 1) <= 0:
+        del out["duration_s"]
     prompts, failed = whole(summary.get("num_prompts")), whole(summary.get("failed"))
     if completed is not None:
         out["n_ok"] = completed
