@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,12 @@ from servebook.errors import DumpError
 from servebook.measure.intervals import intervals
 from servebook.read import eos, eos_text
 from servebook.read.files import survey
-from servebook.read.source import Format, Source
-from servebook.tables import Tables, empty
+from servebook.read.source import Source
+from servebook.tables import empty
+from tests.read.counter_samples import FIXTURES, claim, licensed, licensed_folder, rows
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 T = 1795973865
 S = 10**9
-
-
-def read(form: Format, path: Path, **options: Any) -> Tables:
-    assert [source.main for source in form.find(survey(path))] == [path]
-    return form.read(Source(form.name, path.parent, path, (path,), options))
 
 
 def write(tmp_path: Path, content: Any, name: str = "eos.json") -> Path:
@@ -34,12 +28,8 @@ def write(tmp_path: Path, content: Any, name: str = "eos.json") -> Path:
     return path
 
 
-def rows(tables: Tables, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[c] for c in columns) for row in tables.samples.to_pylist()]
-
-
 def test_counters_stand_at_their_ports_own_times() -> None:
-    tables = read(eos.FORMAT, FIXTURES / "eos_counters.json")
+    tables = claim(eos.FORMAT, FIXTURES / "eos_counters.json")
     found = intervals(tables.samples, empty("ports"))
     first = found[(found["interface"] == "Ethernet1/1") & (found["direction"] == "rx")]
     assert first["bytes"].tolist() == [10**9, 10**9]
@@ -66,7 +56,7 @@ RATES = {
 
 
 def test_names_of_rates_that_mean_something_else(tmp_path: Path) -> None:
-    tables = read(eos.FORMAT, write(tmp_path, {"interfaces": {"Et1": RATES}}))
+    tables = claim(eos.FORMAT, write(tmp_path, {"interfaces": {"Et1": RATES}}))
     assert rows(tables, "metric", "kind", "value", "window_s") == [
         ("bytes", "rate", 1e9, 30.0),
         ("packets", "rate", 1000.0, 30.0),
@@ -88,7 +78,7 @@ def test_the_whole_of_show_interfaces(tmp_path: Path) -> None:
             "counterRefreshTime": T + 0.5,
         },
     }
-    tables = read(eos.FORMAT, write(tmp_path, {"interfaces": {"Et1": port}}))
+    tables = claim(eos.FORMAT, write(tmp_path, {"interfaces": {"Et1": port}}))
     assert rows(tables, "metric", "direction", "count", "value") == [
         ("bytes", "rx", 10, None),
         ("packets", "rx", 3, None),
@@ -99,7 +89,7 @@ def test_the_whole_of_show_interfaces(tmp_path: Path) -> None:
     assert "octets are here" in tables.set_aside["reason"][0].as_py()
     # A port without octets has its averages only; here inPktsRate is packets per second.
     del port["interfaceCounters"]["inOctets"]  # type: ignore[attr-defined]
-    tables = read(eos.FORMAT, write(tmp_path, {"interfaces": {"Et1": port}}))
+    tables = claim(eos.FORMAT, write(tmp_path, {"interfaces": {"Et1": port}}))
     rates = [row for row in rows(tables, "kind", "metric", "value") if row[0] == "rate"]
     assert rates == [("rate", "bytes", 1.0), ("rate", "packets", 3.0)]
 
@@ -111,7 +101,7 @@ def test_envelopes_of_eapi_and_of_collectors(tmp_path: Path) -> None:
     address = {**record, "hostname": "10.0.0.9"}
     other = {"cmd": "cat /proc/net/dev", "hostname": "host1", "data": "Inter-| Receive"}
     text = json.dumps(eapi) + json.dumps([record, address]) + json.dumps([other])
-    tables = read(eos.FORMAT, write(tmp_path, text))
+    tables = claim(eos.FORMAT, write(tmp_path, text))
     assert rows(tables, "device", "count") == [("switch", 5), ("leaf3", 5), ("device 1", 5)]
     assert tables.set_aside.num_rows == 2
 
@@ -119,13 +109,13 @@ def test_envelopes_of_eapi_and_of_collectors(tmp_path: Path) -> None:
 def test_a_reply_without_times_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, {"interfaces": {"Et1": {"inOctets": 5, "lastUpdateTimestamp": 0.0}}})
     with pytest.raises(DumpError, match=r"put `### \$\(date \+%s.%N\)` before each reading"):
-        read(eos.FORMAT, path)
-    tables = read(eos.FORMAT, write(tmp_path, path.read_text(), f"eos_{T}.json"))
+        claim(eos.FORMAT, path)
+    tables = claim(eos.FORMAT, write(tmp_path, path.read_text(), f"eos_{T}.json"))
     assert rows(tables, "ts_ns", "ts_kind") == [(T * S, "filename")]
 
 
 def test_the_text_of_show_interfaces() -> None:
-    tables = read(eos_text.FORMAT, FIXTURES / "eos_interfaces.log")
+    tables = claim(eos_text.FORMAT, FIXTURES / "eos_interfaces.log")
     first = [r for r in tables.samples.to_pylist() if r["ts_ns"] == T * S]
     assert {(r["metric"], r["direction"]): r["count"] or r["value"] for r in first} == {
         ("speed_bps", None): 4e11,
@@ -156,7 +146,7 @@ TABLE = (
 
 
 def test_the_table_of_rates(tmp_path: Path) -> None:
-    tables = read(eos_text.FORMAT, write(tmp_path, f"### {T}\n{TABLE}", "rates.log"))
+    tables = claim(eos_text.FORMAT, write(tmp_path, f"### {T}\n{TABLE}", "rates.log"))
     found = rows(tables, "interface", "metric", "direction", "value", "window_s")
     assert ("Et1/1", "bytes", "rx", 24.5e9, 5.0) in found
     assert ("Et1/1", "packets", "rx", 470500.0, 5.0) in found
@@ -175,7 +165,7 @@ def test_the_table_of_counters(tmp_path: Path) -> None:
         "Port           OutOctets    OutUcastPkts    OutMcastPkts    OutBcastPkts\n"
         "Et1/1                 20               1               0               0\n"
     )
-    tables = read(eos_text.FORMAT, write(tmp_path, text, "counters.log"))
+    tables = claim(eos_text.FORMAT, write(tmp_path, text, "counters.log"))
     assert rows(tables, "metric", "direction", "count") == [
         ("bytes", "rx", 2**64 - 1),
         ("packets", "rx", 12),
@@ -193,7 +183,7 @@ def test_tables_of_two_numbers(tmp_path: Path) -> None:
         "Port            InDiscards     OutDiscards\nEt1/1                    4               5\n"
         "------         -----------     -----------\n"
     )
-    tables = read(eos_text.FORMAT, write(tmp_path, text, "pfc.log"))
+    tables = claim(eos_text.FORMAT, write(tmp_path, text, "pfc.log"))
     assert rows(tables, "metric", "direction", "count") == [
         ("pause_frames", "rx", 12),
         ("pause_frames", "tx", 3),
@@ -207,7 +197,7 @@ def test_rates_without_names_are_refused(tmp_path: Path) -> None:
     line = "  5 minutes input rate 8 bps (0.0% with framing overhead), 0 packets/sec\n"
     path = write(tmp_path, line * 3, f"rates_{T}.txt")
     with pytest.raises(DumpError, match=r"without the names.*without `\| include`"):
-        read(eos_text.FORMAT, path)
+        claim(eos_text.FORMAT, path)
 
 
 JUNK = st.recursive(
@@ -247,21 +237,17 @@ def test_any_port_is_read_or_set_aside(tmp_path_factory: pytest.TempPathFactory,
     assert mine or tables.set_aside.num_rows
 
 
-@pytest.mark.skipif(
-    "SERVEBOOK_THIRD_PARTY" not in os.environ,
-    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
-)
+@licensed
 def test_rates_and_counters_of_one_device_agree(tmp_path: Path) -> None:
-    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "arista_eos"
-    [path] = folder.glob("*counters_rates.json")
-    tables = read(eos.FORMAT, write(tmp_path, path.read_text()))
+    [path] = licensed_folder("arista_eos").glob("*counters_rates.json")
+    tables = claim(eos.FORMAT, write(tmp_path, path.read_text()))
     found = {row[:3]: row[3] for row in rows(tables, "interface", "metric", "direction", "value")}
     rate = found["Ethernet1/1", "bytes", "rx"]
     packets = found["Ethernet1/1", "packets", "rx"]
     util = found["Ethernet1/1", "util", "rx"]
     # 20 bytes of framing per packet on a link of 1 Gbit/s: what shows the meaning of the names
     assert (rate + 20 * packets) * 8 / 1e9 == pytest.approx(util, rel=1e-8)
-    for text in folder.glob("*.raw"):
+    for text in path.parent.glob("*.raw"):
         copy = write(tmp_path, text.read_text(), f"{text.stem}_{T}.txt")
         if eos_text.FORMAT.find(survey(copy)):
-            assert read(eos_text.FORMAT, copy).samples.num_rows > 50
+            assert claim(eos_text.FORMAT, copy).samples.num_rows > 50

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import functools
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,26 +14,19 @@ from servebook.measure.intervals import intervals
 from servebook.read import ethtool
 from servebook.read.files import survey
 from servebook.read.source import Source
-from servebook.tables import Tables, empty
+from servebook.tables import empty
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES, licensed, licensed_folder, rows
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 T = 1795973865
 S = 10**9
-
-
-def read(path: Path, **options: Any) -> Tables:
-    assert [source.main for source in ethtool.find(survey(path))] == [path]
-    return ethtool.read(Source("ethtool", path.parent, path, (path,), options))
+read = functools.partial(counter_samples.claim, ethtool.FORMAT)
 
 
 def write(tmp_path: Path, text: str, name: str = f"ethtool_eth0_{T}.txt") -> Path:
     path = tmp_path / name
     path.write_text(text)
     return path
-
-
-def rows(tables: Tables, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[c] for c in columns) for row in tables.samples.to_pylist()]
 
 
 def test_a_log_of_two_interfaces() -> None:
@@ -145,16 +137,12 @@ def test_any_lines_are_no_traceback(
     assert ethtool.read(Source("ethtool", path.parent, path, (path,))).samples.num_rows >= 1
 
 
-@pytest.mark.skipif(
-    "SERVEBOOK_THIRD_PARTY" not in os.environ,
-    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
-)
+@licensed
 @pytest.mark.parametrize(
     ("driver", "lines", "used"), [("mlx5_core", 751, 50), ("bnxt_en", 499, 143), ("ice", 602, 25)]
 )
 def test_whole_readings_of_real_drivers(tmp_path: Path, driver: str, lines: int, used: int) -> None:
-    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "ethtool"
-    [path] = folder.glob(f"*_{driver}")
+    [path] = licensed_folder("ethtool").glob(f"*_{driver}")
     tables = read(write(tmp_path, path.read_text()))
     assert tables.samples.num_rows == used
     counted = sum(

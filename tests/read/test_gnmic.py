@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import gnmic
 from servebook.read.files import survey
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import WRITTEN, rows
 
-WRITTEN = Path(__file__).parents[1] / "fixtures" / "counters" / "written"
 AT = 1_767_225_600_000_000_000
 COUNTERS = "/interfaces/interface/state/counters/"
+read = functools.partial(counter_samples.read, gnmic.FORMAT)
 
 
 def event(at: int = AT, port: str = "Ethernet1/1", **values: Any) -> dict[str, Any]:
@@ -29,10 +31,6 @@ def event(at: int = AT, port: str = "Ethernet1/1", **values: Any) -> dict[str, A
         "tags": {"interface_name": port, "source": "10.0.0.7:6030", "subscription-name": "c"},
         "values": {COUNTERS + name.replace("_", "-"): value for name, value in values.items()},
     }
-
-
-def read(path: Path) -> Tables:
-    return gnmic.read(Source("gnmic-event", path.parent, path, (path,)))
 
 
 def test_concatenated_arrays_with_numbers_as_strings(tmp_path: Path) -> None:
@@ -106,8 +104,7 @@ def test_a_file_cut_anywhere_is_read_or_refused(cut: int, tmp_path_factory) -> N
 
 
 def short(tables: Tables) -> list[tuple[object, ...]]:
-    keys = ("device", "interface", "direction", "metric", "count", "ts_ns")
-    return [tuple(row[key] for key in keys) for row in tables.samples.to_pylist()]
+    return rows(tables, "device", "interface", "direction", "metric", "count", "ts_ns")
 
 
 def test_the_other_formats_are_found() -> None:
@@ -204,20 +201,3 @@ def test_the_speed_of_a_port(tmp_path: Path) -> None:
         ("bytes", None),
         ("speed_bps", 4e11),
     ]
-
-
-@pytest.mark.parametrize("name", ["gnmic_json.log", "gnmic_protojson.log", "gnmic_flat.log"])
-@settings(max_examples=50)
-@given(data=st.data())
-def test_damage_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
-) -> None:
-    content = (WRITTEN / name).read_bytes()
-    at, gone = data.draw(st.integers(0, len(content))), data.draw(st.integers(0, 30))
-    path = tmp_path_factory.mktemp("g") / name
-    path.write_bytes(content[:at] + data.draw(st.binary(max_size=9)) + content[at + gone :])
-    try:
-        tables = read(path)
-    except DumpError:
-        return
-    assert tables.samples.num_rows > 0

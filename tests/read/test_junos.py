@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import junos
 from servebook.read.files import survey
 from servebook.read.junos_xml import from_json, from_xml
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import WRITTEN, leaf_log
 
-LOG = Path(__file__).parents[1] / "fixtures" / "counters" / "written" / "junos.log"
+LOG = WRITTEN / "junos.log"
 AT = 1795972223_500_000_000
 ONE = (
     "<interface-information><physical-interface><name>{name}</name><traffic-statistics>"
@@ -24,14 +23,7 @@ ONE = (
 )
 
 
-def read(path: Path) -> Tables:
-    return junos.read(Source("junos", path.parent, path, (path,)))
-
-
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "leaf1.log"
-    path.write_text(f"### 1795972223.5\n{text}\n")
-    return path
+read = functools.partial(counter_samples.read, junos.FORMAT)
 
 
 def test_the_log_is_found_and_read() -> None:
@@ -88,14 +80,14 @@ def test_the_log_is_found_and_read() -> None:
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, text: str, words: str) -> None:
-    path = write(tmp_path, text)
+    path = leaf_log(tmp_path, text)
     assert len(junos.find(survey(tmp_path))) == 1
     with pytest.raises(DumpError, match=words):
         read(path)
 
 
 def test_the_text_is_refused_with_the_better_command(tmp_path: Path) -> None:
-    path = write(
+    path = leaf_log(
         tmp_path,
         "Physical interface: et-0/0/1, Enabled, Physical link is Up\n"
         "  Input rate     : 712 bps (1 pps)\n  Output rate    : 0 bps (0 pps)",
@@ -114,7 +106,7 @@ def test_a_reading_without_a_time_is_refused(tmp_path: Path) -> None:
 
 def test_declarations_prompts_and_hostile_names(tmp_path: Path) -> None:
     text = ONE.format(name="&lt;script&gt;\x07=1", count=7).replace("\x07", "")
-    path = write(tmp_path, f"u@h> show\n<?xml version='1.0' encoding='UTF-8'?>{text}\nu@h>")
+    path = leaf_log(tmp_path, f"u@h> show\n<?xml version='1.0' encoding='UTF-8'?>{text}\nu@h>")
     [row] = read(path).samples.to_pylist()
     assert (row["interface"], row["count"]) == ("<script>=1", 7)
 
@@ -123,19 +115,3 @@ def test_trees_of_both_notations_are_alike() -> None:
     assert from_xml("<a><b>1</b><b>2</b></a>") == {"a": [{"b": ["1", "2"]}]}
     assert from_json({"a": [{"b": [{"data": "1"}, {"data": 2}]}]}) == {"a": [{"b": ["1", "2"]}]}
     assert from_json([]) == {}
-
-
-@settings(max_examples=60)
-@given(data=st.data())
-def test_damage_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    content = LOG.read_bytes()
-    at, gone = data.draw(st.integers(0, len(content))), data.draw(st.integers(0, 30))
-    path = tmp_path_factory.mktemp("j") / "leaf1.log"
-    path.write_bytes(content[:at] + data.draw(st.binary(max_size=9)) + content[at + gone :])
-    try:
-        tables = read(path)
-    except DumpError:
-        return
-    assert tables.samples.num_rows > 0

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import nvue
 from servebook.read.files import survey
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import WRITTEN, rows
 
-LOG = Path(__file__).parents[1] / "fixtures" / "counters" / "written" / "nvue.log"
+LOG = WRITTEN / "nvue.log"
 AT = 1795972223_500_000_000
 STATS = {"in-bytes": 7, "out-bytes": 8}
-
-
-def read(path: Path, **options: object) -> Tables:
-    return nvue.read(Source("nvue", path.parent, path, (path,), dict(options)))
+read = functools.partial(counter_samples.read, nvue.FORMAT)
 
 
 def short(tables: Tables) -> list[tuple[object, ...]]:
-    keys = ("interface", "direction", "metric", "scope", "index", "count")
-    return [tuple(row[key] for key in keys) for row in tables.samples.to_pylist()]
+    return rows(tables, "interface", "direction", "metric", "scope", "index", "count")
 
 
 def test_the_log_is_found_and_read() -> None:
@@ -113,19 +109,3 @@ def test_a_torn_reading_costs_itself_alone(tmp_path: Path) -> None:
     tables = read(path)
     assert {row["ts_ns"] for row in tables.samples.to_pylist()} == {AT}
     assert "torn there" in tables.set_aside["reason"][0].as_py()
-
-
-@settings(max_examples=60)
-@given(data=st.data())
-def test_damage_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    content = LOG.read_bytes()
-    at, gone = data.draw(st.integers(0, len(content))), data.draw(st.integers(0, 30))
-    path = tmp_path_factory.mktemp("n") / "nv.log"
-    path.write_bytes(content[:at] + data.draw(st.binary(max_size=9)) + content[at + gone :])
-    try:
-        tables = read(path)
-    except DumpError:
-        return
-    assert tables.samples.num_rows > 0

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import nxos
 from servebook.read.files import survey
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import WRITTEN, leaf_log, rows
 
-WRITTEN = Path(__file__).parents[1] / "fixtures" / "counters" / "written"
 NAMES = ("nxos_json.log", "nxos_text.log")
-
-
-def read(path: Path) -> Tables:
-    return nxos.read(Source("nxos", path.parent, path, (path,)))
-
-
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "leaf1.log"
-    path.write_text(f"### 1795972223.5\n{text}\n")
-    return path
+read = functools.partial(counter_samples.read, nxos.FORMAT)
 
 
 def short(tables: Tables, second: int = 0) -> list[tuple[object, ...]]:
-    keys = ("interface", "direction", "metric", "count")
     at = 1795972223_500_000_000 + second * 10**9
-    return [
-        tuple(row[key] for key in keys) for row in tables.samples.to_pylist() if row["ts_ns"] == at
-    ]
+    found = rows(tables, "ts_ns", "interface", "direction", "metric", "count")
+    return [row[1:] for row in found if row[0] == at]
 
 
 def test_the_logs_are_found() -> None:
@@ -73,7 +61,7 @@ def test_rates_where_there_are_no_bytes(tmp_path: Path) -> None:
         '"eth_inrate1_bits": "800", "eth_load_interval1_rx": "30", '
         '"eth_outrate1_bits": "1,6", "eth_load_interval1_tx": "30"}}}'
     )
-    tables = read(write(tmp_path, text))
+    tables = read(leaf_log(tmp_path, text))
     [row] = tables.samples.to_pylist()
     assert (row["kind"], row["value"], row["window_s"], row["smoothing"]) == (
         "rate",
@@ -117,7 +105,7 @@ def test_the_table_of_rates(tmp_path: Path) -> None:
         "Ethernet1/1               to node 1    30/30  8.0       0.0%   0.1       0.0%\n"
         "Ethernet1/2               N/A          30/30  fast\n"
     )
-    tables = read(write(tmp_path, text))
+    tables = read(leaf_log(tmp_path, text))
     rows = tables.samples.to_pylist()
     assert [(r["interface"], r["direction"], r["value"], r["window_s"]) for r in rows] == [
         ("Ethernet1/1", "rx", 1e6, 30.0),
@@ -143,7 +131,7 @@ def test_the_table_of_rates(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, text: str, words: str) -> None:
-    path = write(tmp_path, text)
+    path = leaf_log(tmp_path, text)
     assert len(nxos.find(survey(tmp_path))) == 1
     with pytest.raises(DumpError, match=words):
         read(path)
@@ -157,23 +145,6 @@ def test_a_reading_without_a_time_is_refused(tmp_path: Path) -> None:
 
 
 def test_deep_nesting_ends(tmp_path: Path) -> None:
-    path = write(tmp_path, '{"TABLE_interface":' * 5000 + "1" + "}" * 5000)
+    path = leaf_log(tmp_path, '{"TABLE_interface":' * 5000 + "1" + "}" * 5000)
     with pytest.raises(DumpError, match="interfaces with counters"):
         read(path)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=50)
-@given(data=st.data())
-def test_damage_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
-) -> None:
-    content = (WRITTEN / name).read_bytes()
-    at, gone = data.draw(st.integers(0, len(content))), data.draw(st.integers(0, 30))
-    path = tmp_path_factory.mktemp("n") / name
-    path.write_bytes(content[:at] + data.draw(st.binary(max_size=9)) + content[at + gone :])
-    try:
-        tables = read(path)
-    except DumpError:
-        return
-    assert tables.samples.num_rows > 0

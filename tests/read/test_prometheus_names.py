@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from servebook.read.files import survey
 from servebook.read.prometheus_names import known_name, reading_of, series_of, words_factor
 from servebook.read.source import Source
 from servebook.tables import Tables, empty
+from tests.read.counter_samples import claim, licensed, licensed_folder, rows
 
 MS = 1795973865157
 AT = MS * 10**6
@@ -28,12 +28,7 @@ AT = MS * 10**6
 def page(tmp_path: Path, text: str, name: str = f"page_{MS}.prom", **options: Any) -> Tables:
     path = tmp_path / name
     path.write_text(text)
-    assert [source.main for source in node_text.find(survey(path))] == [path]
-    return node_text.read(Source("node-text", tmp_path, path, (path,), options))
-
-
-def rows(tables: Tables, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[c] for c in columns) for row in tables.samples.to_pylist()]
+    return claim(node_text.FORMAT, path, **options)
 
 
 def test_snmp_exporter_is_read_modulo_two_to_the_53(tmp_path: Path) -> None:
@@ -326,13 +321,9 @@ def test_any_name_and_labels_are_a_series_or_none(name: str, labels: dict[str, s
     assert found is None or known_name(name)
 
 
-@pytest.mark.skipif(
-    "SERVEBOOK_THIRD_PARTY" not in os.environ,
-    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
-)
+@licensed
 def test_a_whole_page_of_node_exporter(tmp_path: Path) -> None:
-    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "prometheus_text"
-    [path] = folder.glob("*e2e-output.txt")
+    [path] = licensed_folder("prometheus_text").glob("*e2e-output.txt")
     found = page(tmp_path, path.read_text())
     count = {row[:3]: row[3] for row in rows(found, "interface", "metric", "direction", "count")}
     # 1.8527668e+07 in the page: 4 x 4631917 words, multiplied by node_exporter itself.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -22,8 +21,8 @@ from servebook.read.files import survey
 from servebook.read.sonic_tables import DETAILED, PER_QUEUE, PORT, are_binary, cut, reading
 from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read.counter_samples import FIXTURES, licensed, licensed_folder, read, rows
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 T = 1795973865
 S = 10**9
 PORTS = """\
@@ -34,23 +33,15 @@ Ethernet4        X      N/A            N/A        N/A       N/A
 """
 
 
-def read(path: Path, **options: Any) -> Tables:
-    return sonic.read(Source("sonic-cli", path.parent, path, (path,), options))
-
-
 def log(tmp_path: Path, text: str, **options: Any) -> Tables:
     path = tmp_path / "sonic.log"
     path.write_text(text)
     assert [source.main for source in sonic.find(survey(path))] == [path]
-    return read(path, **options)
-
-
-def rows(tables: Tables, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[c] for c in columns) for row in tables.samples.to_pylist()]
+    return read(sonic.FORMAT, path, **options)
 
 
 def test_ports_queues_and_priorities_of_a_log() -> None:
-    found = read(FIXTURES / "sonic_cli.log")
+    found = read(sonic.FORMAT, FIXTURES / "sonic_cli.log")
     assert {row[0] for row in rows(found, "ts_ns")} == {
         T * S + k * 2 * S + S // 4 for k in range(3)
     }
@@ -303,12 +294,9 @@ def test_metrics_are_those_that_are_described() -> None:
     assert named <= set(METRICS)
 
 
-@pytest.mark.skipif(
-    "SERVEBOOK_THIRD_PARTY" not in os.environ,
-    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
-)
+@licensed
 def test_the_tables_of_the_manual(tmp_path: Path) -> None:
-    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "sonic"
+    folder = licensed_folder("sonic")
     [path] = folder.glob("*show_interfaces_counters.md")
     found = log(tmp_path, f"### {T}\n{path.read_text()}").samples.to_pylist()
     # The first table is one of an old image: 653.87 x 2^20 bytes/s at 12.77 % of 40 x 2^30 bit/s.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,14 @@ from hypothesis import strategies as st
 from servebook.errors import DumpError
 from servebook.read import sonic_db
 from servebook.read.files import survey
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES, licensed, licensed_folder
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 DUMPS = tuple(FIXTURES / f"COUNTERS_DB_{n}.json" for n in (1, 2))
 T = 1795973865
 MS = 10**6
-
-
-def read(*paths: Path, **options: Any) -> Tables:
-    return sonic_db.read(Source("sonic-db", paths[0].parent, paths[0], paths, options))
+read = functools.partial(counter_samples.read, sonic_db.FORMAT)
 
 
 def values(tables: Tables) -> dict[tuple[Any, ...], list[tuple[int, int]]]:
@@ -146,13 +143,9 @@ def test_damaged_entries_are_no_traceback(
     assert tables.samples.num_rows > 0
 
 
-@pytest.mark.skipif(
-    "SERVEBOOK_THIRD_PARTY" not in os.environ,
-    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
-)
+@licensed
 def test_the_database_of_sonic_utilities_tests(tmp_path: Path) -> None:
-    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "sonic"
-    [path] = folder.glob("*counters_db.json")
+    [path] = licensed_folder("sonic").glob("*counters_db.json")
     copy = tmp_path / f"COUNTERS_{T}.json"
     copy.write_bytes(path.read_bytes())
     found = values(read(copy))

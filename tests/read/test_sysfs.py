@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,16 +15,11 @@ from servebook.read.counter_names import METRICS
 from servebook.read.files import survey
 from servebook.read.source import Format, Source
 from servebook.read.sysfs_names import HARDWARE, NET, OTHERS, PERFQUERY, PORT, count_of
-from servebook.tables import Tables, empty
+from servebook.tables import empty
+from tests.read.counter_samples import FIXTURES, claim, licensed, licensed_folder, rows
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 T = 1795973865
 S = 10**9
-
-
-def read(form: Format, path: Path, **options: Any) -> Tables:
-    assert [source.main for source in form.find(survey(path))] == [path]
-    return form.read(Source(form.name, path.parent, path, (path,), options))
 
 
 def write(tmp_path: Path, text: str, name: str = f"counters_{T}.txt") -> Path:
@@ -35,12 +28,8 @@ def write(tmp_path: Path, text: str, name: str = f"counters_{T}.txt") -> Path:
     return path
 
 
-def rows(tables: Tables, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[c] for c in columns) for row in tables.samples.to_pylist()]
-
-
 def test_paths_with_values() -> None:
-    tables = read(sysfs.FORMAT, FIXTURES / "sysfs.log")
+    tables = claim(sysfs.FORMAT, FIXTURES / "sysfs.log")
     first = [r for r in tables.samples.to_pylist() if r["ts_ns"] == T * S + S // 2]
     assert {
         (r["interface"], r["metric"], r["direction"]): r["count"] or r["value"] for r in first
@@ -74,7 +63,7 @@ def test_devices_whose_bytes_are_hardware_counters(tmp_path: Path) -> None:
         f"{efa}/tx_bytes:70\n{efa}/rx_drops:2\n{efa}/cmds_err:1\n"
         f"{bnxt}/hw_counters/rx_bytes:9\n{bnxt}/counters/port_rcv_data:5\n"
     )
-    tables = read(sysfs.FORMAT, write(tmp_path, text))
+    tables = claim(sysfs.FORMAT, write(tmp_path, text))
     assert rows(tables, "interface", "metric", "direction", "count") == [
         ("rdmap0s6/1", "bytes", "tx", 70),
         ("rdmap0s6/1", "drops", "rx", 2),
@@ -88,7 +77,7 @@ def test_head_and_tail_name_their_files(tmp_path: Path) -> None:
         "==> /sys/class/net/eth0/statistics/rx_bytes <==\n7\n\n"
         "==> /sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data <==\n5\n"
     )
-    assert rows(read(sysfs.FORMAT, write(tmp_path, text)), "interface", "count") == [
+    assert rows(claim(sysfs.FORMAT, write(tmp_path, text)), "interface", "count") == [
         ("eth0", 7),
         ("mlx5_0/1", 20),
     ]
@@ -100,7 +89,7 @@ def test_paths_however_they_are_written(tmp_path: Path, path: str, sign: str) ->
     text = f"{path}/statistics/tx_bytes{sign}9\n"
     if sign == " = ":
         text = f"net/eth0/statistics/rx_bytes:1\n{text}"
-    tables = read(sysfs.FORMAT, write(tmp_path, text))
+    tables = claim(sysfs.FORMAT, write(tmp_path, text))
     assert ("eth0", "tx", 9) in rows(tables, "interface", "direction", "count")
 
 
@@ -124,7 +113,7 @@ def test_a_kernel_counter_may_stand_anywhere() -> None:
 
 
 def test_words_of_perfquery() -> None:
-    tables = read(perfquery.FORMAT, FIXTURES / "perfquery.log")
+    tables = claim(perfquery.FORMAT, FIXTURES / "perfquery.log")
     first = [r for r in tables.samples.to_pylist() if r["ts_ns"] == T * S + S // 2]
     assert {(r["interface"], r["metric"], r["direction"]): r["count"] for r in first} == {
         ("lid 133/1", "bytes", "tx"): 4 * 37108676853855,
@@ -142,14 +131,14 @@ def test_without_a_time_they_are_refused(tmp_path: Path, form: Format) -> None:
     content = (FIXTURES / f"{form.name}.log").read_text()
     bare = "".join(line for line in content.splitlines(True) if not line.startswith("###"))
     with pytest.raises(DumpError, match=r"no `### <epoch>` lines"):
-        read(form, write(tmp_path, bare, "counters.txt"))
+        claim(form, write(tmp_path, bare, "counters.txt"))
 
 
 def test_a_csv_of_sysfs_is_plain_csv(tmp_path: Path) -> None:
     text = "ts_ns,rx_bytes,tx_bytes\n1795975980128359985,321593325,321593326\n"
     path = write(tmp_path, text, "lo_0.5s.csv")
     assert not sysfs.find(survey(path))
-    assert read(csvmap.FORMAT, path).samples["count"].to_pylist() == [321593325, 321593326]
+    assert claim(csvmap.FORMAT, path).samples["count"].to_pylist() == [321593325, 321593326]
 
 
 def test_metrics_are_those_that_are_described() -> None:
@@ -169,17 +158,14 @@ def test_any_value_is_no_traceback(tmp_path_factory: pytest.TempPathFactory, val
     assert tables.samples.num_rows + tables.set_aside.num_rows == 2
 
 
-@pytest.mark.skipif(
-    "SERVEBOOK_THIRD_PARTY" not in os.environ,
-    reason="SERVEBOOK_THIRD_PARTY names the folder of licensed dumps",
-)
+@licensed
 def test_real_ports(tmp_path: Path) -> None:
-    folder = Path(os.environ["SERVEBOOK_THIRD_PARTY"]) / "counters" / "infiniband"
+    folder = licensed_folder("infiniband")
     [path] = folder.glob("*grep_sys_class_infiniband.txt")
-    tables = read(sysfs.FORMAT, write(tmp_path, path.read_text()))
+    tables = claim(sysfs.FORMAT, write(tmp_path, path.read_text()))
     found = {row[:3]: row[3] for row in rows(tables, "interface", "metric", "direction", "count")}
     assert found["mlx5_0/1", "bytes", "tx"] == 4 * 2880761508848
     assert found["mlx5_0/1", "retrans", "tx"] == 99
     for path in folder.glob("*perfquery*"):
         copy = write(tmp_path, path.read_text(), f"{path.stem}_{T}.out")
-        assert read(perfquery.FORMAT, copy).samples.num_rows in (10, 20)
+        assert claim(perfquery.FORMAT, copy).samples.num_rows in (10, 20)

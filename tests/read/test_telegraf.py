@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import telegraf
 from servebook.read.files import survey
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import WRITTEN, rows
 
-WRITTEN = Path(__file__).parents[1] / "fixtures" / "counters" / "written"
 T0 = 1795972223
-
-
-def read(path: Path) -> Tables:
-    return telegraf.read(Source("telegraf", path.parent, path, (path,)))
+read = functools.partial(counter_samples.read, telegraf.FORMAT)
 
 
 def write(tmp_path: Path, *lines: str, end: str = "\n") -> Path:
@@ -29,32 +25,31 @@ def write(tmp_path: Path, *lines: str, end: str = "\n") -> Path:
 
 
 def short(tables: Tables) -> list[tuple[object, ...]]:
-    keys = ("device", "interface", "direction", "metric", "scope", "index", "count")
-    return [tuple(row[key] for key in keys) for row in tables.samples.to_pylist()]
+    return rows(tables, "device", "interface", "direction", "metric", "scope", "index", "count")
 
 
 def test_the_inputs_of_the_fixture() -> None:
-    found = [source.main.name for source in telegraf.find(survey(WRITTEN))]
-    assert found == ["telegraf.influx", "telegraf.jsonl"]
+    names = [source.main.name for source in telegraf.find(survey(WRITTEN))]
+    assert names == ["telegraf.influx", "telegraf.jsonl"]
     tables = read(WRITTEN / "telegraf.influx")
-    rows = short(tables)
+    found = short(tables)
     # net, as the host sees it, but for what the port itself counts
-    assert ("node1", "eth0", "rx", "bytes", "port", None, 5000) not in rows
-    assert ("node1", "eth0", "tx", "bytes", "port", None, 1000) in rows
-    assert ("node1", "eth0", "rx", "drops", "port", None, 2) in rows
+    assert ("node1", "eth0", "rx", "bytes", "port", None, 5000) not in found
+    assert ("node1", "eth0", "tx", "bytes", "port", None, 1000) in found
+    assert ("node1", "eth0", "rx", "drops", "port", None, 2) in found
     # 25 and 40 words of 4 bytes
-    assert ("node1", "mlx5_0/1", "tx", "bytes", "rdma", None, 100) in rows
-    assert ("node1", "mlx5_0/1", "rx", "bytes", "rdma", None, 160) in rows
-    assert ("node1", "mlx5_0/1", "tx", "cnp_sent", "rdma", None, 3) in rows
+    assert ("node1", "mlx5_0/1", "tx", "bytes", "rdma", None, 100) in found
+    assert ("node1", "mlx5_0/1", "rx", "bytes", "rdma", None, 160) in found
+    assert ("node1", "mlx5_0/1", "tx", "cnp_sent", "rdma", None, 3) in found
     # the port's own bytes, not the kernel's
-    assert ("node1", "eth0", "rx", "bytes", "port", None, 99) in rows
-    assert ("node1", "eth0", "rx", "bytes", "port", None, 77) not in rows
-    assert ("node1", "eth0", "rx", "pfc_frames", "prio", 3, 4) in rows
-    assert ("node1", "eth0", "rx", "pfc_pause_us", "prio", 3, 12) in rows
+    assert ("node1", "eth0", "rx", "bytes", "port", None, 99) in found
+    assert ("node1", "eth0", "rx", "bytes", "port", None, 77) not in found
+    assert ("node1", "eth0", "rx", "pfc_frames", "prio", 3, 4) in found
+    assert ("node1", "eth0", "rx", "pfc_pause_us", "prio", 3, 12) in found
     # snmp: exact to 64 bits
-    assert ("device 1", "Ethernet1/1", "tx", "bytes", "port", None, 2**64 - 1) in rows
-    assert ("device 2", "Ethernet 1=2", "rx", "bytes", "port", None, 11) in rows
-    assert ("device 2", "Ethernet 1=2", "tx", "bytes", "port", None, 12) in rows
+    assert ("device 1", "Ethernet1/1", "tx", "bytes", "port", None, 2**64 - 1) in found
+    assert ("device 2", "Ethernet 1=2", "rx", "bytes", "port", None, 11) in found
+    assert ("device 2", "Ethernet 1=2", "tx", "bytes", "port", None, 12) in found
     everything = tables.samples.to_pylist()
     assert [r["value"] for r in everything if r["metric"] == "speed_bps"] == [4e11]
     assert {r["ts_kind"] for r in everything} == {"collector", "device"}
@@ -163,20 +158,3 @@ def test_hostile_tags_stay_text(tmp_path: Path) -> None:
     path = write(tmp_path, f"net,host=h,interface=<script>\\ \\=1\x1b[31m bytes_recv=7i {T0}")
     [row] = read(path).samples.to_pylist()
     assert row["interface"].isprintable()
-
-
-@settings(max_examples=60)
-@given(data=st.data())
-def test_damage_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    name = data.draw(st.sampled_from(["telegraf.influx", "telegraf.jsonl"]))
-    content = (WRITTEN / name).read_bytes()
-    at, gone = data.draw(st.integers(0, len(content))), data.draw(st.integers(0, 30))
-    path = tmp_path_factory.mktemp("t") / name
-    path.write_bytes(content[:at] + data.draw(st.binary(max_size=9)) + content[at + gone :])
-    try:
-        tables = read(path)
-    except DumpError:
-        return
-    assert tables.samples.num_rows > 0
