@@ -19,9 +19,10 @@ import pyarrow as pa
 from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
 from servebook.read.source import Source, printable, relative
+from servebook.read.times import YEAR_2100
 from servebook.tables import Tables, table
 
-__all__ = ["YEAR_2001", "YEAR_2100", "Rows", "number", "whole"]
+__all__ = ["Rows", "number", "whole"]
 
 _NUMBER = re.compile(r"\+?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _ADDRESS = re.compile(
@@ -29,8 +30,6 @@ _ADDRESS = re.compile(
     r"|(?:[\w-]+\.)+[A-Za-z]{2,}\.?"  # a host name with its domain
     r"|0x[\da-fA-F]{8,}"  # a GUID
 )
-#: Epoch ns between which a number is taken for a time; what is labelled as one may be older.
-YEAR_2001, YEAR_2100 = 978307200 * 10**9, 4102444800 * 10**9
 _LONGEST_KEY = 120  # a name from a dump, in a sentence
 _Point = tuple[int, int, int | float, int | None, int]  # series, ts_ns, value, line, stamp
 _SERIES = ("device", "interface", "metric", "scope", "index", "direction")

@@ -10,71 +10,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from servebook.errors import DumpError
-from servebook.read.counter_rows import YEAR_2001, YEAR_2100, Rows
+from servebook.read.counter_rows import Rows
 from servebook.read.files import lines, open_bytes
 from servebook.read.source import File, Source
+from servebook.read.times import epoch_ns, iso_ns
 
 __all__ = [
     "LONGEST_TEXT_LINE",
     "Block",
     "blocks",
     "ends_whole",
-    "epoch_ns",
     "find_texts",
-    "iso_ns",
     "name_ns",
     "no_time",
 ]
 
-_EPOCH = re.compile(r"(\d{9,20})(?:\.(\d{1,9})\d*)?", re.ASCII)
 _NAME_EPOCH = re.compile(r"(?<!\d)(\d{10}|\d{13}|\d{16}|\d{19})(?!\d)")
 _NAME_ISO = re.compile(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)T(\d\d)[-:]?(\d\d)[-:]?(\d\d)Z")
 _SEPARATOR = "###"
 #: What a line of a command's text or of a page of metrics does not exceed, in bytes.
 LONGEST_TEXT_LINE = 4_000
-
-
-def epoch_ns(text: str) -> tuple[int, int]:
-    """A printed epoch time as (ns, ns of its last digit); s, ms, us and ns told by magnitude.
-
-    ``1795972223.055`` gives (1795972223055000000, 1000000). Raises ValueError otherwise.
-    """
-    match = _EPOCH.fullmatch(text.strip())
-    if not match:
-        raise ValueError("no epoch time")
-    head, fraction = match[1], match[2] or ""
-    unit = next((10**e for e, n in ((9, 11), (6, 14), (3, 17)) if len(head) <= n), 1)
-    parts = int((fraction + "0" * 9)[:9]) * unit // 10**9 if fraction else 0
-    ns = int(head) * unit + parts
-    if not YEAR_2001 <= ns < YEAR_2100:
-        raise ValueError("a time outside of the years 2001 to 2099")
-    return ns, max(1, unit // 10 ** len(fraction))
-
-
-def iso_ns(text: str, zone: str | None = None) -> tuple[int, int]:
-    """An ISO 8601 time as (ns, ns of its last digit), to the microsecond.
-
-    ``zone`` (an IANA name) is for times without an offset. Raises ValueError, in words, for a
-    time that cannot be placed: no offset and no zone, or an hour that a clock change repeats.
-    """
-    moment = datetime.fromisoformat(text.strip())
-    if moment.tzinfo is None:
-        if zone is None:
-            raise ValueError("the time has no offset from UTC, so nobody can place it")
-        moment = moment.replace(tzinfo=ZoneInfo(zone))
-        if moment.utcoffset() != moment.replace(fold=1).utcoffset():
-            raise ValueError(f"the hour is repeated or skipped by a clock change in {zone}")
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    digits = re.search(r"[.,](\d+)", text)
-    return since // timedelta(microseconds=1) * 1000, 10 ** (
-        9 - min(6, len(digits[1]))
-    ) if digits else 10**9
 
 
 def name_ns(path: Path) -> tuple[int, int] | None:

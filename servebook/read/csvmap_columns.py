@@ -14,8 +14,8 @@ from typing import cast
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, number, whole
-from servebook.read.counter_stamps import epoch_ns, iso_ns
 from servebook.read.source import printable
+from servebook.read.times import ClockChangeError, NoOffsetError, printed_ns
 
 __all__ = ["FACTORS", "Columns", "Named", "known_header", "named"]
 
@@ -110,20 +110,15 @@ class Columns:
         text = fields[self.names[self.time_name]].strip()
         if self.time_name in _UNITS and text.isascii() and text.isdigit() and len(text) < 22:
             return int(text) * _UNITS[self.time_name], _UNITS[self.time_name]
-        try:
-            return epoch_ns(text)
-        except ValueError:
-            pass
         if len(text) > 21 and text.lstrip("+-").isdigit():
             raise ValueError("a time outside of the years 1970 to 2099")
         try:
-            return iso_ns(text, self.zone)
-        except (ValueError, OverflowError) as error:
-            told = str(error)
-            if "offset from UTC" in told:
-                raise ValueError(f"{told}; write `time_zone:` in the manifest") from None
-            if "hour" in told:
-                raise ValueError(f"no time: {told}") from None
+            return printed_ns(text, self.zone)
+        except NoOffsetError as error:
+            raise ValueError(f"{error}; write `time_zone:` in the manifest") from None
+        except ClockChangeError as error:
+            raise ValueError(f"no time: {error}") from None
+        except ValueError:
             raise ValueError("no time that can be read") from None
 
     def add(self, fields: Sequence[str], ns: int, stamp: int, line: int | None) -> None:

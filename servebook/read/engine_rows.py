@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from servebook.read.counter_rows import YEAR_2001, YEAR_2100
 from servebook.read.engine_names import identity, meaning
 from servebook.read.records import Aside, set_aside
 from servebook.read.source import Source, relative
+from servebook.read.times import YEAR_2001, YEAR_2100
 from servebook.tables import Tables, table
 
 __all__ = ["EngineRows"]

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from prometheus_client.parser import text_string_to_metric_families
 
 from servebook.read.counter_rows import Rows, number
-from servebook.read.counter_stamps import Block, blocks, epoch_ns, find_texts, no_time
+from servebook.read.counter_stamps import Block, blocks, find_texts, no_time
 from servebook.read.engine_names import ENGINES, meaning, mentions
 from servebook.read.engine_rows import EngineRows
 from servebook.read.source import File, Format, Source
+from servebook.read.times import epoch_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

@@ -21,10 +21,11 @@ from typing import Any
 
 from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
-from servebook.read.counter_rows import YEAR_2001, YEAR_2100, Rows, number, whole
+from servebook.read.counter_rows import Rows, number, whole
 from servebook.read.counter_stamps import Block, blocks, find_texts, no_time
 from servebook.read.json_objects import objects
 from servebook.read.source import File, Format, Source
+from servebook.read.times import YEAR_2001, YEAR_2100
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

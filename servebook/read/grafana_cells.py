@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from servebook.read.counter_stamps import epoch_ns, iso_ns
+from servebook.read.times import ClockChangeError, NoOffsetError, epoch_ns, iso_ns
 
 __all__ = ["Clock", "amount", "to_number"]
 
@@ -110,14 +110,13 @@ class Clock:
             text = self._iso(match)
         try:
             return iso_ns(text, self.zone)[0]
-        except (ValueError, OverflowError) as error:
-            told = str(error)
-            if "offset from UTC" in told:
-                raise ValueError(
-                    "a time without a zone; write `time_zone:` (the dashboard's) in the manifest"
-                ) from None
-            if "hour" in told and "clock change" in told:
-                raise ValueError(told) from None
+        except NoOffsetError:
+            raise ValueError(
+                "a time without a zone; write `time_zone:` (the dashboard's) in the manifest"
+            ) from None
+        except ClockChangeError:
+            raise
+        except ValueError:
             raise ValueError("no time that can be read") from None
 
     def _iso(self, match: re.Match[str]) -> str:

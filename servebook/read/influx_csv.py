@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import ends_whole, epoch_ns, iso_ns
+from servebook.read.counter_stamps import ends_whole
 from servebook.read.csvmap import fields
 from servebook.read.files import lines
 from servebook.read.source import File, Format, Source
 from servebook.read.telegraf_names import amounts
+from servebook.read.times import printed_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]
@@ -109,7 +110,7 @@ def _metric(row: Mapping[str, str], kind: str | None) -> _Metric:
 
 def _add(rows: Rows, metric: _Metric, line: int) -> None:
     try:
-        ns, step = _time(metric.time)
+        ns, step = printed_ns(metric.time)
     except ValueError:
         rows.aside("row", "no time that can be read", line)
         return
@@ -117,10 +118,3 @@ def _add(rows: Rows, metric: _Metric, line: int) -> None:
     found = amounts(rows, line, "rows", metric.name, metric.tags, metric.fields)
     for key, amount in found:
         rows.add(key, ns, amount, stamp, line)
-
-
-def _time(text: str) -> tuple[int, int]:
-    try:
-        return epoch_ns(text)
-    except ValueError:
-        return iso_ns(text)

@@ -16,16 +16,10 @@ from typing import Any
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows, whole
-from servebook.read.counter_stamps import (
-    Block,
-    blocks,
-    ends_whole,
-    epoch_ns,
-    find_texts,
-    iso_ns,
-)
+from servebook.read.counter_stamps import Block, blocks, ends_whole, find_texts
 from servebook.read.files import lines, loads
 from servebook.read.source import File, Format, Source
+from servebook.read.times import epoch_ns, iso_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

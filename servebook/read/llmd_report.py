@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from servebook.errors import DumpError
@@ -22,6 +22,7 @@ from servebook.read.documents import json_value, read_bytes, yaml
 from servebook.read.files import sha256
 from servebook.read.records import SUMMARY_ONLY, Aside, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
+from servebook.read.times import moment_ns
 from servebook.read.values import model_name, number, object_of, objects_in, whole
 from servebook.tables import Tables, table
 
@@ -264,8 +265,7 @@ def _epoch_ns(value: Any) -> int | None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             return None  # local time of an unknown zone
-        since = value - datetime(1970, 1, 1, tzinfo=UTC)
-        found = (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+        found = moment_ns(value)
         return found if 10**18 <= found < 9 * 10**18 else None
     seconds = number(value)
     return round(seconds * 1e9) if seconds is not None and 1e9 <= seconds < 9e9 else None

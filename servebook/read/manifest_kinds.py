@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from servebook.errors import ManifestError
 from servebook.read.manifest_pattern import nearest
 from servebook.read.manifest_yaml import Node, describe
+from servebook.read.times import moment_ns
 
 __all__ = [
     "BOOLEAN",
@@ -157,8 +158,7 @@ def _time(node: Node, at: At) -> int:
         except ValueError:
             moment = None
         if moment is not None and moment.tzinfo is not None:
-            whole_seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
-            return whole_seconds * 10**9 + int(digits[1].ljust(9, "0") if digits else 0)
+            return moment_ns(moment) + int(digits[1].ljust(9, "0") if digits else 0)
     raise at.wrong(node, TIME.expected, "write it like 2026-11-29T17:23:46.2+00:00")
 
 

@@ -25,14 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from servebook.errors import DumpError
 from servebook.read.counter_names import TOO_NARROW
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import (
-    LONGEST_TEXT_LINE,
-    Block,
-    blocks,
-    epoch_ns,
-    find_texts,
-    no_time,
-)
+from servebook.read.counter_stamps import LONGEST_TEXT_LINE, Block, blocks, find_texts, no_time
 from servebook.read.prometheus_names import (
     BUILD_INFO,
     Series,
@@ -43,6 +36,7 @@ from servebook.read.prometheus_names import (
     words_factor,
 )
 from servebook.read.source import File, Format, Source
+from servebook.read.times import epoch_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

@@ -25,12 +25,12 @@ import pyarrow.parquet as pq
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import epoch_ns, iso_ns
 from servebook.read.csvmap_columns import Columns, known_header
 from servebook.read.files import open_bytes
 from servebook.read.prometheus_names import Series, known_name, reading_of, series_of, words_factor
 from servebook.read.series_labels import device_of, label_map, series_text, shared_step
 from servebook.read.source import File, Format, Source, printable
+from servebook.read.times import ClockChangeError, NoOffsetError, printed_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]
@@ -316,16 +316,13 @@ def _ns(value: Any, column: str, zone: object) -> int:
             raise ValueError("a relative time, which nobody can place")
     text = f"{value:.6f}" if isinstance(value, float) else str(value)
     try:
-        return epoch_ns(text)[0]
+        return printed_ns(text, None if zone is None else str(zone))[0]
+    except NoOffsetError as error:
+        raise ValueError(f"{error}; write `time_zone:` in the manifest") from None
+    except ClockChangeError:
+        raise
     except ValueError:
-        pass
-    try:
-        return iso_ns(text, None if zone is None else str(zone))[0]
-    except (ValueError, OverflowError) as error:
-        told = str(error)
-        if "offset from UTC" in told:
-            raise ValueError(f"{told}; write `time_zone:` in the manifest") from None
-        raise ValueError(told if "hour" in told else "no time") from None
+        raise ValueError("no time") from None
 
 
 def _read_wide(rows: Rows, table: pq.ParquetFile, names: list[str]) -> None:

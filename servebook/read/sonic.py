@@ -30,7 +30,6 @@ from servebook.read.counter_stamps import (
     blocks,
     ends_whole,
     find_texts,
-    iso_ns,
     no_time,
 )
 from servebook.read.files import lines
@@ -49,6 +48,7 @@ from servebook.read.sonic_tables import (
     reading,
 )
 from servebook.read.source import File, Format, Source
+from servebook.read.times import iso_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

@@ -21,10 +21,11 @@ from typing import Any
 
 from servebook.errors import DumpError
 from servebook.read.counter_names import SAI_PORT, SAI_QUEUE, Meaning
-from servebook.read.counter_rows import YEAR_2001, YEAR_2100, Rows, whole
+from servebook.read.counter_rows import Rows, whole
 from servebook.read.counter_stamps import find_texts, name_ns, no_time
 from servebook.read.files import loads, read_text
 from servebook.read.source import File, Format, Source
+from servebook.read.times import YEAR_2001, YEAR_2100
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

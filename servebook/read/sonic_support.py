@@ -16,9 +16,9 @@ from pathlib import Path
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import iso_ns
 from servebook.read.files import HEAD_BYTES, open_bytes
 from servebook.read.source import File, Source
+from servebook.read.times import iso_ns, moment_ns
 
 __all__ = ["STEP_NS", "dump_ns", "snapshots", "support_sources"]
 
@@ -97,7 +97,7 @@ def date_ns(rows: Rows, path: Path, match: re.Match[bytes]) -> int:
         offset = datetime.fromtimestamp(found / 1e9, UTC) - moment
         whole = round(offset / _QUARTER) * _QUARTER
         if abs(offset - whole) <= _NEAR and abs(whole) <= timedelta(hours=14):
-            return round((moment + whole).timestamp() * 1e6) * 1000
+            return moment_ns(moment + whole)
     raise DumpError(
         rows.where(path),
         "the zone of the switch's clock",

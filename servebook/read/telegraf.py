@@ -20,11 +20,12 @@ from line_protocol_parser import LineFormatError, parse_line
 
 from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import ends_whole, epoch_ns
+from servebook.read.counter_stamps import ends_whole
 from servebook.read.files import lines, loads
 from servebook.read.series_labels import shared_step
 from servebook.read.source import File, Format, Source
 from servebook.read.telegraf_names import amounts
+from servebook.read.times import epoch_ns
 from servebook.tables import Tables
 
 __all__ = ["FORMAT", "find", "read"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 START = 1_795_973_256.0
@@ -14,6 +15,7 @@ ZERO = {
     "percentiles": dict.fromkeys(("p50", "p90", "p95", "p99"), 0.0),
 }
 GROUPS = ("successful", "errored", "incomplete")
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "clients" / "guidellm"
 
 
 def entry(at: float, ttft: float, decode: float, osl: int | None, **changes: Any) -> dict[str, Any]:
@@ -38,6 +40,10 @@ def entry(at: float, ttft: float, decode: float, osl: int | None, **changes: Any
         "output_tokens": osl,
     }
     return out | changes
+
+
+#: Two ok requests of 3 and 5 tokens: TTFT 10 and 20 ms, 10 and 40 ms from first to last token.
+OK = (entry(0.0, 0.010, 0.010, 3), entry(0.1, 0.020, 0.040, 5))
 
 
 def old_entry(at: float, ttft: float, decode: float, osl: int, **changes: Any) -> dict[str, Any]:

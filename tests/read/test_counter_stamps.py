@@ -1,73 +1,16 @@
-"""Times of readings: printed epochs, ISO times, file names, separators."""
+"""Times of readings: file names and separators."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from servebook.read.counter_rows import Rows
-from servebook.read.counter_stamps import blocks, ends_whole, epoch_ns, iso_ns, name_ns
+from servebook.read.counter_stamps import blocks, ends_whole, name_ns
 from servebook.read.source import Source
 
 S = 10**9
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1795972223", (1795972223 * S, S)),
-        ("1795972223.055", (1795972223_055_000_000, 1_000_000)),
-        ("1795973865157", (1795973865157 * 10**6, 10**6)),
-        ("1795972223055001", (1795972223055001000, 1000)),
-        ("1795975980128359985", (1795975980128359985, 1)),
-        ("1795972223.0554455331", (1795972223_055_445_533, 1)),
-    ],
-)
-def test_epochs_are_told_by_magnitude(text: str, expected: tuple[int, int]) -> None:
-    assert epoch_ns(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["", "12", "-1795972223", "99999999999", "17959x", "1e9", "٣" * 10]
-)
-def test_other_numbers_are_no_epoch(text: str) -> None:
-    with pytest.raises(ValueError, match="time"):
-        epoch_ns(text)
-
-
-@settings(deadline=None)
-@given(st.integers(10**18, 4 * 10**18))
-def test_every_ns_is_exact_in_each_notation(ns: int) -> None:
-    assert epoch_ns(str(ns)) == (ns, 1)
-    assert epoch_ns(f"{ns // S}.{ns % S:09d}")[0] == ns
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "ns"),
-    [
-        ("2026-11-29T17:10:23Z", None, 1795972223 * S),
-        ("2026-11-29T18:10:23+01:00", None, 1795972223 * S),
-        ("2026-11-29 18:10:23.047952", "Europe/Berlin", 1795972223_047_952_000),
-    ],
-)
-def test_iso_times(text: str, zone: str | None, ns: int) -> None:
-    assert iso_ns(text, zone)[0] == ns
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "words"),
-    [
-        ("2026-11-29T17:10:23", None, "no offset"),
-        ("2026-10-25T02:30:00", "Europe/Berlin", "repeated or skipped"),
-        ("2026-03-29T02:30:00", "Europe/Berlin", "repeated or skipped"),
-    ],
-)
-def test_times_that_nobody_can_place(text: str, zone: str | None, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        iso_ns(text, zone)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -13,16 +14,12 @@ from servebook.errors import DumpError
 from servebook.read import csvmap
 from servebook.read.campaign import load
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 RUN = FIXTURES.parent / "runs" / "vllm"
 T = "1795972223"
-
-
-def read(path: Path, **options: object) -> Tables:
-    return csvmap.read(Source("csv", path.parent, path, (path,), dict(options)))
+read = functools.partial(counter_samples.read, csvmap.FORMAT)
 
 
 def write(tmp_path: Path, text: str) -> Path:

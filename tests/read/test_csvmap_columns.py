@@ -9,8 +9,9 @@ import pytest
 from servebook.errors import DumpError
 from servebook.read import csvmap
 from servebook.read.files import survey
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import rows
 
 T = "1795972223"
 
@@ -18,14 +19,11 @@ T = "1795972223"
 def read(tmp_path: Path, text: str, **options: object) -> Tables:
     path = tmp_path / "a.csv"
     path.write_text(text)
-    return csvmap.read(Source("csv", path.parent, path, (path,), dict(options)))
+    return counter_samples.read(csvmap.FORMAT, path, **options)
 
 
 def short(tables: Tables) -> list[tuple[object, ...]]:
-    return [
-        (r["device"], r["interface"], r["direction"], r["kind"], r["count"], r["value"])
-        for r in tables.samples.to_pylist()
-    ]
+    return rows(tables, "device", "interface", "direction", "kind", "count", "value")
 
 
 def test_several_interfaces_in_a_row_by_their_names(tmp_path: Path) -> None:

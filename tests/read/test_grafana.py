@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,12 @@ from servebook.read.files import survey
 from servebook.read.grafana_cells import Clock, amount
 from servebook.read.grafana_legend import legend_of
 from servebook.read.registry import FORMATS
-from servebook.read.source import Source
 from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES, rows
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 T0 = 1795972223  # 2026-11-29 17:10:23 UTC
-
-
-def read(path: Path, **options: object) -> Tables:
-    return grafana.read(Source("grafana-csv", path.parent, path, (path,), dict(options)))
+read = functools.partial(counter_samples.read, grafana.FORMAT)
 
 
 def write(tmp_path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -32,8 +30,7 @@ def write(tmp_path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 
 def short(tables: Tables) -> list[tuple[object, ...]]:
-    keys = ("interface", "direction", "metric", "kind", "count", "value", "ts_ns")
-    return [tuple(r[key] for key in keys) for r in tables.samples.to_pylist()]
+    return rows(tables, "interface", "direction", "metric", "kind", "count", "value", "ts_ns")
 
 
 def test_the_fixture_is_found_and_read() -> None:

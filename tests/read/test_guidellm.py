@@ -13,6 +13,7 @@ from servebook.measure.runs import run_metrics
 from servebook.read.discover import discover, read_tree
 from servebook.tables import Tables
 from tests.read.guidellm_samples import (
+    OK,
     START,
     benchmark,
     distribution,
@@ -25,9 +26,7 @@ from tests.read.guidellm_samples import (
 
 MS = 1_000_000
 T0 = int(START) * 1000 * MS
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "clients" / "guidellm"
 NO_COUNT: dict[str, Any] = {"output_tokens": None, "output_metrics": {}}
-OK = (entry(0.0, 0.010, 0.010, 3), entry(0.1, 0.020, 0.040, 5))
 
 
 def read(tmp_path: Path, content: Any, name: str = "benchmarks.json") -> Tables:

@@ -13,17 +13,15 @@ from servebook.measure.runs import run_metrics
 from servebook.read.discover import read_tree
 from servebook.tables import Tables
 from tests.read.guidellm_samples import (
+    FIXTURES,
+    OK,
     START,
     benchmark,
     distribution,
-    entry,
     layout_0_3,
     old_entry,
     report,
 )
-
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "clients" / "guidellm"
-OK = (entry(0.0, 0.010, 0.010, 3), entry(0.1, 0.020, 0.040, 5))
 
 
 def read(tmp_path: Path, content: Any) -> Tables:

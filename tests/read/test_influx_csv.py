@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,13 @@ from servebook.errors import DumpError
 from servebook.read import influx_csv
 from servebook.read.files import survey
 from servebook.read.registry import FORMATS
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import WRITTEN, rows
 
-FILE = Path(__file__).parents[1] / "fixtures" / "counters" / "written" / "influx.csv"
+FILE = WRITTEN / "influx.csv"
 T0 = 1795972223
 LONG = ",result,table,_time,_value,_field,_measurement,host,interface\n"
-
-
-def read(path: Path) -> Tables:
-    return influx_csv.read(Source("influx-csv", path.parent, path, (path,)))
+read = functools.partial(counter_samples.read, influx_csv.FORMAT)
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -31,7 +29,7 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_annotated_tables() -> None:
     assert [source.main for source in influx_csv.find(survey(FILE.parent))] == [FILE]
     keys = ("device", "interface", "direction", "scope", "count", "ts_ns", "line")
-    assert [tuple(row[k] for k in keys) for row in read(FILE).samples.to_pylist()] == [
+    assert rows(read(FILE), *keys) == [
         ("node1", "eth0", "rx", "port", 9007199254740993, T0 * 10**9, 5),
         ("node1", "eth0", "rx", "port", 9007199254741993, T0 * 10**9 + 1_500_000_000, 6),
         ("device 1", "mlx5_0/1", "tx", "rdma", 100, T0 * 10**9, 10),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,10 @@ import pytest
 from servebook.errors import DumpError
 from servebook.read import iproute
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
-
-
-def read(path: Path) -> Tables:
-    return iproute.read(Source("ip-json", path.parent, path, (path,)))
+read = functools.partial(counter_samples.read, iproute.FORMAT)
 
 
 def link(name: str = "eth0", rx: Any = 5, tx: Any = 6, key: str = "stats64") -> dict[str, Any]:

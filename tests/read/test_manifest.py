@@ -58,6 +58,20 @@ def test_a_manifest_becomes_typed_values() -> None:
     assert manifest.configuration("three") is None
 
 
+@pytest.mark.parametrize(
+    ("written", "part_ns"),
+    [
+        ("09.2+01:00", 200_000_000),
+        ("09,25+01:00", 250_000_000),
+        ("09.1234567891+01:00", 123456_000),
+    ],
+)
+def test_a_time_keeps_its_fraction_however_it_is_written(written: str, part_ns: int) -> None:
+    text = GOOD.replace("2026-03-02T14:05:09.123456789+01:00", f'"2026-03-02T14:05:{written}"')
+    manifest = parse_manifest(text.encode(), PATH)
+    assert manifest.runs[1].start == 1772456709 * 10**9 + part_ns
+
+
 def test_what_is_not_stated_stays_so() -> None:
     manifest = parse_manifest(b"servebook: 1\nname: x\nprovenance: null\nruns:\n", PATH)
     assert manifest.provenance == "provenance not stated"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,10 @@ import pytest
 from servebook.errors import DumpError
 from servebook.read import node_text
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
-
-
-def read(*paths: Path, **options: object) -> Tables:
-    return node_text.read(Source("node-text", paths[0].parent, paths[0], paths, dict(options)))
+read = functools.partial(counter_samples.read, node_text.FORMAT)
 
 
 def write(tmp_path: Path, text: str, name: str = "page_1795973865157.prom") -> Path:

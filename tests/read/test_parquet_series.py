@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import shutil
 from datetime import UTC, datetime
@@ -18,23 +19,19 @@ from servebook.errors import DumpError
 from servebook.read import parquet_series
 from servebook.read.campaign import load
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
 
 RUN = Path(__file__).parents[1] / "fixtures" / "runs" / "vllm"
 T0 = 1795972223
 RX = "node_infiniband_port_data_received_bytes_total"
 TX = "node_network_transmit_bytes_total"
+read = functools.partial(counter_samples.read, parquet_series.FORMAT)
 
 
 def write(tmp_path: Path, name: str = "final.parquet", **columns: Any) -> Path:
     path = tmp_path / name
     pq.write_table(pa.table(columns), path)
     return path
-
-
-def read(path: Path, **options: object) -> Tables:
-    return parquet_series.read(Source("parquet", path.parent, path, (path,), dict(options)))
 
 
 def tachometer(tmp_path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,12 @@ import pytest
 from servebook.errors import DumpError
 from servebook.read import procnetdev
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
+read = functools.partial(counter_samples.read, procnetdev.FORMAT)
+
 HEAD = "### 1795972223.5\nInter-|   Receive | Transmit\n face |bytes packets|bytes packets\n"
-
-
-def read(path: Path) -> Tables:
-    return procnetdev.read(Source("proc-net-dev", path.parent, path, (path,)))
 
 
 def test_the_real_log_is_found_and_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,10 @@ import pytest
 from servebook.errors import DumpError
 from servebook.read import prometheus_api
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
-
-
-def read(path: Path, **options: object) -> Tables:
-    return prometheus_api.read(Source("prometheus", path.parent, path, (path,), dict(options)))
+read = functools.partial(counter_samples.read, prometheus_api.FORMAT)
 
 
 def reply(tmp_path: Path, series: list[dict[str, Any]], kind: str = "matrix", **more: Any) -> Path:

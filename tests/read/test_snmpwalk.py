@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,10 @@ import pytest
 from servebook.errors import DumpError
 from servebook.read import snmpwalk
 from servebook.read.files import survey
-from servebook.read.source import Source
-from servebook.tables import Tables
+from tests.read import counter_samples
+from tests.read.counter_samples import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
-
-
-def read(path: Path) -> Tables:
-    return snmpwalk.read(Source("snmpwalk", path.parent, path, (path,)))
+read = functools.partial(counter_samples.read, snmpwalk.FORMAT)
 
 
 def walk(tmp_path: Path, *lines: str) -> Path:
