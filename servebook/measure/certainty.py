@@ -32,7 +32,7 @@ def doubts(line: Timeline) -> tuple[str, ...]:
     share = on_time_fraction(line)
     if share < _ON_TIME:
         told.append(
-            f"only {share:.0%} of the tokens came together with the others of their step "
+            f"only {100 * share:.0f} % of the tokens came together with the others of their step "
             "(replicas with clocks of their own that cannot be told apart, or a client that reads "
             "late)"
         )
@@ -49,8 +49,8 @@ def doubts(line: Timeline) -> tuple[str, ...]:
     long = float((excess > _HALF * usual).mean()) if usual > 0 else 0.0
     if long < _LONG:
         told.append(
-            f"only {long:.0%} of the {count:,} steps put down to prompts took clearly longer than "
-            "an ordinary step"
+            f"only {100 * long:.0f} % of the {count:,} steps put down to prompts took clearly "
+            "longer than an ordinary step"
         )
     engines = int(line.engine.max(initial=-1)) + 1
     running = float(np.median(line.decoded[line.decoded > 0]))

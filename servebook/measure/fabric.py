@@ -284,7 +284,8 @@ def bytes_per_token(
         if c and w
         else "the run has no tokens to divide by"
         if w
-        else f"the counters cover {share:.0%} of the run, {MIN_COVERAGE:.0%} are needed"
+        else f"the counters cover {100 * share:.0f} % of the run, "
+        f"{100 * MIN_COVERAGE:.0f} % are needed"
         for c, w, share in zip(countable, watched, frame["coverage"], strict=True)
     ]
     return frame

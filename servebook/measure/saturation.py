@@ -170,18 +170,18 @@ def saturation(
             held = values >= (1 - most) * level
             if not held[-1]:
                 finding = "reversal"
-                rule = f"the last point lies more than {most:.0%} below the level before it"
+                rule = f"the last point lies more than {100 * most:.0f} % below the level before it"
                 row["within_repeats"] = _overlap(top, last)
             elif gains[-1] < plateau_gain or _levelled(records, gains, plateau_gain):
                 finding = "plateau"
                 counted = "step gains" if gains[-1] < plateau_gain else "two steps together gain"
-                rule = f"the last {counted} less than {plateau_gain:.0%} per doubling"
+                rule = f"the last {counted} less than {100 * plateau_gain:g} % per doubling"
                 start = len(held) - int(np.argmin(held[::-1])) if not held.all() else 0
                 start += int(np.argmax(values[start:] >= (1 - plateau_band) * level))
                 row["plateau_from"] = records[start]["concurrency"]
             else:
                 finding = "not saturated"
-                rule = f"the last step still gains at least {plateau_gain:.0%} per doubling"
+                rule = f"the last step still gains at least {100 * plateau_gain:g} % per doubling"
                 row["within_repeats"] = _overlap(records[-2], last)
         row |= {
             "finding": finding,

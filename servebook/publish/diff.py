@@ -6,7 +6,6 @@ The page is that of a campaign: the same template, policy and last look before i
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +97,12 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
     results = found.results
     changed = results[results["noise"] == BEYOND]
     drawn = largest(changed if len(changed) else results)
-    count = Counter(found.findings["change"])
-    told: list[Figure | Statement | Section] = [
+    other = found.findings["change"] == "says something else"
+    marks = (_mark(a, b, found),)
+    told = [
         Statement(
             id="diff-results-words",
-            sentence=results_words(found).removeprefix("Results: ").capitalize(),
+            sentence=_sentence(results_words(found)),
             value=float(len(changed)) if len(results) else None,
             caption="values changed beyond noise",
             n=len(results),
@@ -111,13 +111,13 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
             figure="diff-results",
             verdict=True,
             rank=1,
-            marks=(_mark(a, b, found),),
+            marks=marks,
             would_change="More repeats on both sides, where noise cannot be told.",
         ),
         Statement(
             id="diff-findings-words",
-            sentence=words.capital(findings_words(found).removeprefix("Findings: ")),
-            value=float(count["says something else"]),
+            sentence=_sentence(findings_words(found)),
+            value=float(other.sum()),
             caption="findings that say something else",
             n=len(found.findings),
             n_of="findings",
@@ -125,21 +125,22 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
             figure="diff-findings",
             verdict=True,
             rank=2,
-            marks=(_mark(a, b, found),),
+            marks=marks,
         ),
         Statement(
             id="diff-settings-words",
-            sentence=words.capital(settings_words(a, b, found).removeprefix("Settings: ")),
+            sentence=_sentence(settings_words(a, b, found)),
             value=float(len(found.settings)) if shared(a, b) else None,
             caption="settings that differ",
             interval="as the two manifests state them",
             figure="diff-settings",
             verdict=True,
             rank=3,
-            marks=(_mark(a, b, found),),
+            marks=marks,
         ),
     ]
-    told += [
+    return [
+        *told,
         Section(
             "diff-sides",
             (
@@ -149,13 +150,17 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
                 ),
                 *found.remarks,
             ),
-        )
+        ),
+        _results_figure(results, drawn, bool(len(changed))),
+        _findings_figure(found),
+        _settings_figure(a, b, found),
+        _one_sided_figure(found),
     ]
-    told.append(_results_figure(results, drawn, bool(len(changed))))
-    told.append(_findings_figure(found))
-    told.append(_settings_figure(a, b, found))
-    told.append(_one_sided_figure(found))
-    return told
+
+
+def _sentence(text: str) -> str:
+    """A line of the summary without the word that heads it."""
+    return words.capital(text.partition(": ")[2])
 
 
 def _mark(a: Side, b: Side, found: Difference) -> str:
@@ -245,11 +250,11 @@ def _settings_figure(a: Side, b: Side, found: Difference) -> Figure:
         return Figure(
             id="diff-settings",
             title="Settings",
-            missing=settings_words(a, b, found).removeprefix("Settings: ").capitalize(),
+            missing=_sentence(settings_words(a, b, found)),
         )
     return Figure(
         id="diff-settings",
-        title=words.capital(settings_words(a, b, found).removeprefix("Settings: ")[:-1]),
+        title=_sentence(settings_words(a, b, found)).removesuffix("."),
         table=found.settings.rename(columns={"a": "A", "b": "B"}),
         source="the manifests of both sides",
         open_table=True,

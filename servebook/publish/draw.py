@@ -13,7 +13,6 @@ import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
-from types import TracebackType
 
 from servebook.publish.kernel import FIXED
 from servebook.publish.spec import VL_VERSION, Spec
@@ -88,10 +87,5 @@ class Studio:
     def __enter__(self) -> Studio:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -6,7 +6,6 @@ import contextlib
 from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 
 from servebook.publish.draw import Studio
 from servebook.publish.forks import Zygote
@@ -47,10 +46,5 @@ class Workers:
         """The Vega script."""
         return self.studio.bundle()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()

@@ -222,7 +222,7 @@ def test_a_run_watched_in_part_or_without_tokens_has_words() -> None:
     ph = placed(run("a", 0, 10))
     [part] = bytes_per_token(link([100.0] * 8), ph, metrics()).to_dict("records")
     assert np.isnan(part["gross_bytes_per_token"])
-    assert part["why"] == "the counters cover 80% of the run, 90% are needed"
+    assert part["why"] == "the counters cover 80 % of the run, 90 % are needed"
     [none] = bytes_per_token(
         link([100.0] * 10), ph, metrics(output_throughput_tok_s=np.nan)
     ).to_dict("records")

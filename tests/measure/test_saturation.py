@@ -62,7 +62,7 @@ def test_a_drop_is_measured_from_the_level_not_from_its_highest_point() -> None:
     assert row["drop_from_peak"] == pytest.approx(16 / 204)
     (row,) = saturation(curve(data), single_drop=0.05).to_dict("records")  # 5.05 % below 198
     assert row["finding"] == "reversal"
-    assert "5% below the level" in row["rule"]
+    assert "5 % below the level" in row["rule"]
 
 
 @pytest.mark.parametrize(

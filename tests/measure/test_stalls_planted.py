@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -17,6 +19,13 @@ from servebook.measure.steps import timelines
 from servebook.tables import Tables
 
 Bools = npt.NDArray[np.bool_]
+ENGINE = Engine(
+    decode_base_s=0.008,
+    decode_per_seq_s=0.0002,
+    prefill_rate_tok_s=40_000,
+    prefill_budget_tok=512,
+    max_num_seqs=16,
+)
 
 
 def lengths(rng: np.random.Generator, n: int, isl: int, osl: int) -> tuple[list[int], list[int]]:
@@ -288,15 +297,8 @@ def test_the_engine_models_steps_are_recovered(chunked: bool, replicas: int) -> 
     # The model shares steps between prompts and decodes: slower steps, no stall.
     rng = np.random.default_rng(8)
     isl, osl = lengths(rng, 80, 900, 60)
-    engine = Engine(
-        decode_base_s=0.008,
-        decode_per_seq_s=0.0002,
-        prefill_rate_tok_s=40_000,
-        prefill_budget_tok=512 if chunked else 4096,
-        max_num_seqs=16,
-        replicas=replicas,
-        chunked=chunked,
-    )
+    budget = 512 if chunked else 4096
+    engine = replace(ENGINE, prefill_budget_tok=budget, replicas=replicas, chunked=chunked)
     run = simulate(engine, Client(isl, osl, concurrency=12, overhead_s=0.003))
     emitted = [run.token_times_s(i) for i in range(len(osl))]
     tables = as_tables(run.start_s, delivered(emitted, rng, pauses_per_s=0.2), isl, osl)
@@ -319,14 +321,7 @@ def test_the_engine_models_steps_are_recovered(chunked: bool, replicas: int) -> 
 def test_chunked_prefill_is_known_whatever_the_clients_jitter(jitter_s: float, budget: int) -> None:
     rng = np.random.default_rng(1)
     isl, osl = lengths(rng, 100, 900, 60)
-    engine = Engine(
-        decode_base_s=0.008,
-        decode_per_seq_s=0.0002,
-        prefill_rate_tok_s=40_000,
-        prefill_budget_tok=budget,
-        max_num_seqs=16,
-        chunked=True,
-    )
+    engine = replace(ENGINE, prefill_budget_tok=budget, chunked=True)
     run = simulate(engine, Client(isl, osl, concurrency=12, overhead_s=0.003))
     times = [
         np.maximum.accumulate(one + np.abs(rng.normal(0, jitter_s, len(one))))

@@ -19,6 +19,14 @@ from servebook.publish.release import publish, staging, writable
 HELPER = Path(__file__).with_name("toybuild.py")
 
 
+@pytest.fixture(params=[True, False])
+def swap(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the file system can exchange two folders in one step."""
+    if not request.param:
+        monkeypatch.setattr(release, "_exchange", lambda one, other: False)
+    return bool(request.param)
+
+
 def publish_text(output: Path, text: str) -> None:
     with staging(output, "c") as folder:
         (folder / "c" / "claims.json").write_text(text)
@@ -30,12 +38,8 @@ def state(output: Path) -> list[str]:
     return sorted(path.relative_to(output).as_posix() for path in output.rglob("*"))
 
 
-@pytest.mark.parametrize("swap", [True, False])
-def test_a_page_replaces_the_last_one(
-    tmp_path: Path, swap: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not swap:
-        monkeypatch.setattr(release, "_exchange", lambda one, other: False)
+@pytest.mark.usefixtures("swap")
+def test_a_page_replaces_the_last_one(tmp_path: Path) -> None:
     publish_text(tmp_path, "first")
     publish_text(tmp_path, "second")
     assert (tmp_path / "c.html").read_text() == "second"
@@ -125,12 +129,8 @@ def killed_at(step: int, act: Callable[[], None]) -> bool:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("swap", [True, False])
-def test_killed_at_any_step_a_build_leaves_one_whole_page(
-    tmp_path: Path, swap: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not swap:
-        monkeypatch.setattr(release, "_exchange", lambda one, other: False)
+@pytest.mark.usefixtures("swap")
+def test_killed_at_any_step_a_build_leaves_one_whole_page(tmp_path: Path) -> None:
     publish_text(tmp_path, "0")
     step, old = 0, "0"
     while step < 500:

@@ -81,7 +81,7 @@ def running_batch(campaign: Campaign) -> Figure:
         chart=over_concurrency(
             points(rows, metric, "ms", x="running_batch"),
             "TPOT mean, ms (log)",
-            x_title="running batch: output rate × TPOT (log)",
+            x_title="running batch, requests: output rate × TPOT (log)",
             y_format=",~g",
         ),
         table=table,

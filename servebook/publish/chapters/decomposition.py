@@ -63,13 +63,16 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
     title = _title(made, along, between, workload, per_gpu)
     compared = mark_words(made)
     at = made.rows.iloc[0]
+    empty = any(not cell.configurations for cell in made.cells)
     return Figure(
         id=name,
         title=title,
         subtitle=(
             f"{words.lengths(at['isl'], at['osl'])}, {common.in_flight(at['concurrency'])}, "
-            f"{at['client']}. {compared} Equal distances are equal factors. Dashed: cells "
-            f"that nobody ran. {words.capital(common.interval(made.rows['n_runs']))}."
+            f"{at['client']}. {compared} Equal distances are equal factors. "
+            + ("Dashed: cells that nobody ran. " if empty else "")
+            + f"n = {made.rows['n_ok'].sum():,.0f} requests; "
+            f"{common.interval(made.rows['n_runs'])}."
         ),
         chart=_chart(campaign, made, values, along, between, unit),
         table=_table(campaign, made, values, along, between, unit),

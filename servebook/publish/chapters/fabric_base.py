@@ -25,6 +25,7 @@ __all__ = [
     "WORKLOADS",
     "Fabric",
     "Scale",
+    "busier",
     "colour",
     "evidence",
     "measured",
@@ -110,6 +111,14 @@ def _without_level(use: pd.DataFrame) -> tuple[str, ...]:
         "the runs stand above what the link carries anyway, so usual, peak and floor leave it out"
     )
     return (told,)
+
+
+def busier(seen: pd.DataFrame) -> pd.DataFrame:
+    """Of the ``seen`` with a usual level, one row per run and link: the busier direction."""
+    known = seen.dropna(subset=["usual_bps"])
+    return known.sort_values(["usual_bps", "direction"], kind="stable").drop_duplicates(
+        ["run_id", "physical"], keep="last"
+    )
 
 
 def nothing(figure: str, title: str, why: str = _NO_COUNTERS) -> Figure:

@@ -11,6 +11,7 @@ from servebook.publish.chapters.common import in_flight, label, marks
 from servebook.publish.chapters.fabric_base import (
     NOT_WATCHED,
     Scale,
+    busier,
     colour,
     evidence,
     measured,
@@ -85,13 +86,9 @@ def link_use(campaign: Campaign) -> Figure:
 
 def _by_workload(campaign: Campaign, seen: pd.DataFrame) -> list[dict[str, Any]]:
     """One row per configuration and workload, over runs and links, the busier direction of each."""
-    known = seen.dropna(subset=["usual_bps"])
-    busier = known.sort_values(["usual_bps", "direction"], kind="stable").drop_duplicates(
-        ["run_id", "physical"], keep="last"
-    )
     out = []
     keys = ["workload", "configuration"]
-    for (workload, configuration), group in busier.groupby(keys, sort=True, dropna=False):
+    for (workload, configuration), group in busier(seen).groupby(keys, sort=True, dropna=False):
         top = group.sort_values("peak_bps", kind="stable").iloc[-1]
         row: dict[str, Any] = {
             "workload": workload if isinstance(workload, str) else "other",

@@ -16,6 +16,7 @@ from servebook.publish.chapters.fabric_base import (
     SEES,
     Fabric,
     Scale,
+    busier,
     evidence,
     measured,
     nothing,
@@ -216,7 +217,7 @@ def _title(campaign: Campaign, fabric: Fabric, unit: Scale) -> str:
     known = fabric.seen.dropna(subset=[f"peak_{unit.column}"])
     if known.empty:
         return "The counters show no run long enough to tell how it uses the wire"
-    usual = known[f"usual_{unit.column}"]
+    usual = busier(known)[f"usual_{unit.column}"].dropna()
     top = known.sort_values(f"peak_{unit.column}", kind="stable").to_dict("records")[-1]
     low, high = unit.words(float(usual.min())), unit.words(float(usual.max()))
     a_link = "a link whose level is known" if len(known) < len(fabric.seen) else "a link"

@@ -81,7 +81,8 @@ def bytes_per_token(campaign: Campaign) -> Figure:
         ),
         chart=per_token(dots, rows, "bytes per token, summed over the links (log)"),
         table=_table(campaign, totals),
-        alt=f"{title}. " + " ".join(f"{r['label']}: {r['text']}." for r in rows.to_dict("records")),
+        alt=f"{title}. "
+        + " ".join(f"{r['label']}, per {r['per']}: {r['text']}." for r in rows.to_dict("records")),
         source=evidence(campaign, fabric.tokens),
         runs=tuple(sorted(runs["run_id"])),
         notes=_notes(runs),
@@ -103,12 +104,12 @@ def _rows(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
                 "workload": workload,
                 "basis": basis,
                 "label": f"{workload} · {label(campaign, named(configuration))} "
-                f"({words.count(len(group), 'run')}), per {_BASIS[str(basis)]}",
+                f"({words.count(len(group), 'run')})",
+                "per": _BASIS[str(basis)],
                 "total": best,
                 "gross": gross,
                 "net": net,
                 "text": _row_words(gross, net),
-                "text_x": float(group["gross"].max()),
             }
         )
     return pd.DataFrame(rows)
@@ -119,7 +120,9 @@ def _row_words(gross: float, net: float) -> str:
         return f"{words.bytes_size(gross)}, idle not known"
     if net < 0 or words.number(gross) == words.number(net):
         return words.bytes_size(gross)
-    return f"{words.bytes_size(net)} net, {words.bytes_size(gross)} gross"
+    (less, unit), (all_of_it, whole) = (words.bytes_size(v).split(" ") for v in (net, gross))
+    # One unit said once: on a narrow screen every letter counts.
+    return f"{less} {unit} net, {all_of_it}{'' if unit == whole else ' ' + whole} gross"
 
 
 def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
@@ -317,10 +320,14 @@ def _balance_figure(campaign: Campaign, name: str, rows: list[dict[str, Any]]) -
         ]
     )
     title = _balance_title(ratios)
+    n = len({run for row in rows for run in row["runs"]})
     return Figure(
         id=name,
         title=title,
-        subtitle="Bytes of all runs of a workload. The factor is out over in. " + SEES,
+        subtitle=(
+            f"Bytes of all runs of a workload, n = {words.count(n, 'run')}. The factor is out over "
+            f"in. {SEES}"
+        ),
         chart=balance(drawn, unit, limit=top / size * 1.2),
         table=pd.DataFrame(
             [

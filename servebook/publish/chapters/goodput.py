@@ -9,7 +9,7 @@ from servebook.measure.goodput import ATTAINED
 from servebook.measure.goodput import goodput as _goodput
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.goodput_base import drawn, points, rows_of, shown
+from servebook.publish.chapters.goodput_base import CONDITION, drawn, points, rows_of, shown
 from servebook.publish.chapters.sweep import limits
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
@@ -23,7 +23,7 @@ _NO_LIMITS = (
     "500, tpot_ms: 50}` in campaign.yaml, with your own limits in ms, makes this figure."
 )
 _FAMILIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2e": "request latency"}
-_STATISTICS = {"": "", "mean": "", "p50": "median ", "max": "largest "}
+_STATISTICS = {"": "mean ", "mean": "mean ", "p50": "median ", "max": "largest "}
 
 
 def limits_in_words(slos: dict[str, float]) -> str:
@@ -37,8 +37,7 @@ def limits_in_words(slos: dict[str, float]) -> str:
         family, statistic = slo_parts(name)
         which = ""
         if family == "itl":
-            which = _STATISTICS.get(statistic or "mean", f"{statistic} ")
-            which = "mean " if statistic in ("", "mean") else which
+            which = _STATISTICS.get(statistic or "", f"{statistic} ")
         parts.append(f"{which}{_FAMILIES[family]} at most {words.milliseconds(limit)}")
     return words.listed(parts)
 
@@ -93,17 +92,13 @@ def served(campaign: Campaign) -> Figure:
         id=name,
         title=title,
         subtitle=f"{drawn(rows, workload)} Limits of each request, from the manifest: "
-        f"{told}. Higher is better.",
+        f"{told}. n = {rows['n_ok'].sum():,.0f} requests; {common.interval(rows['n_runs'])}. "
+        "Higher is better.",
         chart=chart,
         table=common.table(
             table,
             [
-                ("name", "configuration"),
-                ("workload", "load"),
-                ("client", "client"),
-                ("isl", "input tokens"),
-                ("osl", "output tokens"),
-                ("concurrency", "requests in flight"),
+                *CONDITION,
                 ("goodput_req_s", "goodput (requests/s)"),
                 ("share", "requests within the limits (%)"),
                 ("request_throughput_req_s", "requests/s"),

@@ -11,8 +11,17 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.read.campaign import Campaign
 
-__all__ = ["drawn", "points", "rows_of", "shown"]
+__all__ = ["CONDITION", "drawn", "points", "rows_of", "shown"]
 
+#: The columns of a table that tell a row's condition, as ``common.table`` takes them.
+CONDITION = (
+    ("name", "configuration"),
+    ("workload", "load"),
+    ("client", "client"),
+    ("isl", "input tokens"),
+    ("osl", "output tokens"),
+    ("concurrency", "requests in flight"),
+)
 _VALUES = (
     "goodput_req_s",
     "goodput_fraction",

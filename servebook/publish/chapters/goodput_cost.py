@@ -6,7 +6,7 @@ import pandas as pd
 
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.goodput_base import drawn, points, rows_of, shown
+from servebook.publish.chapters.goodput_base import CONDITION, drawn, points, rows_of, shown
 from servebook.publish.chapters.sweep import limits
 from servebook.publish.charts.frontier import frontier as _frontier
 from servebook.publish.charts.lines import over_concurrency
@@ -61,6 +61,7 @@ def frontier(campaign: Campaign) -> Figure:
             rows[["concurrency", "series", "name", "colour", "ink", "shape", "best"]].assign(
                 user=rows["output_per_user_tok_s"],
                 gpu=rows["gpu_tok_s"],
+                label=[words.wrapped(name) for name in rows["name"]],
                 text=[str(c) for c in rows["concurrency"]],
                 first=~rows.duplicated("series"),
                 tip=[
@@ -136,12 +137,7 @@ def cost(campaign: Campaign) -> Figure:
         table=common.table(
             everything.dropna(subset=["cost_output", "cost_input"], how="all"),
             [
-                ("name", "configuration"),
-                ("workload", "load"),
-                ("client", "client"),
-                ("isl", "input tokens"),
-                ("osl", "output tokens"),
-                ("concurrency", "requests in flight"),
+                *CONDITION,
                 ("cost_output", f"{price.currency} per million output tokens"),
                 ("cost_input", f"{price.currency} per million input tokens"),
                 ("n_runs", "runs"),

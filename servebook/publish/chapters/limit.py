@@ -88,9 +88,11 @@ def beyond_slots(campaign: Campaign) -> Figure:
     sweep, line, slots = found
     w = _words(sweep, line, slots)
     title = _sentence(sweep, slots, w)
+    # The axis has the unit in which the words beside the largest values are.
+    in_ms = float(line["ttft_mean_ms"].max()) < 1e3
     points = line[["concurrency", "colour", "shape"]].assign(
         rate=line[sweep.throughput],
-        ttft=line["ttft_mean_ms"] / 1e3,
+        ttft=line["ttft_mean_ms"] / (1 if in_ms else 1e3),
         rate_text=[words.short(v) for v in line[sweep.throughput]],
         ttft_text=[words.milliseconds(v) for v in line["ttft_mean_ms"]],
         tip=[
@@ -109,7 +111,7 @@ def beyond_slots(campaign: Campaign) -> Figure:
         ),
         chart=two_panels(
             points,
-            [("rate", sweep.unit, ""), ("ttft", "TTFT mean, s", "")],
+            [("rate", sweep.unit, ""), ("ttft", f"TTFT mean, {'ms' if in_ms else 's'}", "")],
             float(slots),
             f"{slots} slots",
         ),

@@ -212,6 +212,9 @@ def distribution(campaign: Campaign) -> Figure:
         curve = longer_than(pool, _POINTS if front else _CONTEXT_POINTS)
         # The few shortest gaps (chunks that came together) would stretch the axis by decades.
         curve = curve[curve["share"] <= 1 - _SHORTEST]
+        # Nothing is longer than the longest: without it a curve whose longest gaps tie would end
+        # above the percentiles that they are.
+        curve = pd.concat([curve, pd.DataFrame({"x": [float(pool.max())], "share": [0.0]})])
         curves.append(
             curve.assign(
                 series=str(len(curves)),  # short: it is repeated in every point

@@ -185,7 +185,8 @@ def stall_time(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             "Time of stalls beyond the run's median gap, as a share of the time of all gaps. "
-            f"{condition_words(found.rows)} {words.capital(common.interval(found.rows['n_runs']))}."
+            f"{condition_words(found.rows)} n = {found.rows['n_gaps'].sum():,.0f} gaps; "
+            f"{common.interval(found.rows['n_runs'])}."
         ),
         chart=of_a_whole(pd.DataFrame(parts), "share of the time between tokens"),
         table=_stall_table(found.rows),
@@ -279,7 +280,7 @@ def stall_frequency(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"{condition_words(rows)} Beside each point its p99. "
-            f"{words.capital(common.interval(rows['n_runs']))}."
+            f"n = {rows['n_gaps'].sum():,.0f} gaps; {common.interval(rows['n_runs'])}."
         ),
         chart=against_one_percent(points, "gaps that are stalls (log)", expected=expected),
         table=_stall_table(found.rows),

@@ -137,7 +137,9 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
         title=title,
         subtitle=(
             f"{condition_words(rows)} Per doubling: a step from 8 to 12 counts as log2(12/8) of "
-            "one. ×2: throughput doubles with the load, ×1: nothing gained."
+            "one. ×2: throughput doubles with the load, ×1: nothing gained. "
+            f"n = {rows['n_ok'].sum():,.0f} requests in "
+            f"{words.count(len(common.runs_of(rows)), 'run')}; no interval of a gain is given."
         ),
         chart=per_doubling(chart_rows),
         table=pd.DataFrame(

@@ -11,7 +11,7 @@ import pandas as pd
 from servebook.measure.settings import SETTINGS, compare
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
-from servebook.publish.charts.matrix import of_settings
+from servebook.publish.charts.matrix import column_letters, heads_of, of_settings
 from servebook.publish.known_issues import known_issues
 from servebook.publish.output import Figure, Section, Statement
 from servebook.read.campaign import Campaign
@@ -99,7 +99,7 @@ def configurations(campaign: Campaign) -> Figure:
     differing = [key for key, values in texts.items() if len(set(values)) > 1]
     ordered = [*differing, *(key for key in texts if key not in differing)]
     looks = theme.looks(settings)
-    room = 14 if len(settings) < 4 else 9  # letters a column has at 400 px
+    room = column_letters(len(settings))
     cells = []
     for key in ordered:
         sizes = [_QUANTITIES[key](c) if key in _QUANTITIES else None for c in settings]
@@ -121,15 +121,6 @@ def configurations(campaign: Campaign) -> Figure:
                     "colour": looks[c.name].colour,
                 }
             )
-    heads = pd.DataFrame(
-        {
-            "column": range(len(settings)),
-            "text": [words.wrapped(c.label, room) for c in settings],
-            "colour": [looks[c.name].colour for c in settings],
-            "ink": [looks[c.name].text for c in settings],
-            "shape": [looks[c.name].shape for c in settings],
-        }
-    )
     title = _what_differs(campaign, differing)
     table = pd.DataFrame(
         {
@@ -149,7 +140,7 @@ def configurations(campaign: Campaign) -> Figure:
         id=name,
         title=title,
         subtitle=_marks(campaign) + " Bold: settings that differ; bars: their size.",
-        chart=of_settings(pd.DataFrame(cells), heads) if drawable else None,
+        chart=of_settings(pd.DataFrame(cells), heads_of(settings, settings)) if drawable else None,
         table=table if ordered else None,
         alt=f"{title}. {_marks(campaign)}",
         source="manifest",

@@ -117,11 +117,12 @@ def arithmetic(campaign: Campaign) -> Figure:
     size = ""
     if len(sized):
         top = common.top(sized, sized["share_of_decode"])
+        about = float(f"{top['stall_tokens']:.2g}")
         size = (
             f"Model: at {words.number(top['ceiling'])} tokens/s one prompt takes "
             f"{words.duration(top['one_prefill_s'])}; a gap of "
             f"{words.milliseconds(top['itl_p99_ms'])} holds about "
-            f"{words.number(round(top['stall_tokens'], -3) or top['stall_tokens'])} "
+            f"{words.number(about)} "
             f"prompt tokens, {words.number(top['stall_prompts'], 2)} prompts "
             f"({top['row_label']})."
         )
@@ -242,6 +243,7 @@ def hidden_tail(campaign: Campaign) -> Figure:
     above = rows[rows["tpot_mean_ms"] > rows["itl_p99_ms"]]
     drawn, lost = _most(rows)
     bound = drawn["slowest_ms"].where(drawn["slowest_ms"] > drawn["itl_p99_ms"])
+    none = bool(bound.isna().all())
     chart = on_a_log_rule(
         pd.DataFrame(
             {
@@ -253,8 +255,8 @@ def hidden_tail(campaign: Campaign) -> Figure:
                 "text": [
                     f"slowest 1 %: {words.milliseconds(b)} or more"
                     if b == b
-                    else "p99; the sum adds nothing"
-                    for b in bound
+                    else f"p99 {words.milliseconds(p)}" + ("" if none else "; the sum adds nothing")
+                    for b, p in zip(bound, drawn["itl_p99_ms"], strict=True)
                 ],
                 "colour": drawn["colour"],
                 "ink": drawn["ink"],
@@ -265,7 +267,7 @@ def hidden_tail(campaign: Campaign) -> Figure:
                 ],
             }
         ),
-        "gap, ms (log): dot median, ring p99, arrow slowest 1 % at least",
+        "gap, ms (log): dot median, ring p99" + ("" if none else ", arrow slowest 1 % at least"),
     )
     title = "In no condition does the mean gap lie above p99"
     if len(above):
@@ -281,7 +283,9 @@ def hidden_tail(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             f"{condition_words(rows)} By arithmetic: (mean TPOT − 0.99 × p99) ÷ 0.01; no gap is "
-            "looked at. Measured gaps of the same runs stand in the chapter on mixed load."
+            "looked at. "
+            + ("The sum lies above p99 in none, so it adds nothing. " if none else "")
+            + "Measured gaps of the same runs stand in the chapter on mixed load."
         ),
         chart=chart,
         table=pd.DataFrame(

@@ -65,6 +65,7 @@ def relative_cost(campaign: Campaign) -> Figure:
     fitted = fit_line(list(line[_RATE]), list(line["floor_util"]))
     unit = float(line["floor_util"].iloc[0] / line[_RATE].iloc[0])
     first, last = line.iloc[0], line.iloc[-1]
+    hue = theme.looks(campaign.manifest.configurations)[str(first["configuration"])].colour
     segments, ends = [], []
     for row in line.to_dict("records"):
         own, shared = (part / unit for part in fitted.parts(row[_RATE]))
@@ -73,7 +74,7 @@ def relative_cost(campaign: Campaign) -> Figure:
             {"row": key, "part": part, "low": low, "high": high, "colour": colour,
              "tip": words.number(high - low)}
             for part, low, high, colour in (
-                ("paid by each token", 0.0, max(own, 0.0), row["colour"]),
+                ("paid by each token", 0.0, max(own, 0.0), hue),
                 ("floor, shared", max(own, 0.0), own + shared, theme.PALE),
             )
         ]  # fmt: skip

@@ -103,9 +103,10 @@ def lost_over_tokens(
         )
         text = alt.Chart(placed)
         layers += [
-            text.mark_rule(strokeWidth=0.8, color=theme.CONTEXT).encode(
-                x=alt.X("x_high:Q"), x2="edge:Q", y=alt.Y("y_high:Q"), y2="label_y:Q"
-            ),
+            # Dotted and pale: a leader is no data.
+            text.mark_rule(
+                strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8
+            ).encode(x=alt.X("x_high:Q"), x2="edge:Q", y=alt.Y("y_high:Q"), y2="label_y:Q"),
             text.mark_text(align="left", dx=6, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),

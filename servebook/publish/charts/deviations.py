@@ -47,7 +47,7 @@ def around_zero(
     ticks = [m for m in marks if constant <= m <= reach]
     x = alt.X(
         "deviation:Q",
-        title=x_title,
+        title=f"{x_title} (log beyond ±{100 * constant:g} %)",
         scale=alt.Scale(type="symlog", constant=constant, domain=[-reach, reach], nice=False),
         axis=alt.Axis(
             values=[-t for t in reversed(ticks)] + [0] + ticks,

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.row_words import words_above
 
 __all__ = ["ROW_PX", "around_zero"]
 
@@ -44,7 +45,7 @@ def around_zero(dots: pd.DataFrame, x_title: str) -> Any:
         if len(kinds) > 1
         else None,
     )
-    heads = pd.DataFrame({"row": order})
+    heads = pd.DataFrame({"row": order, "label": order})
     return theme.finish(
         alt.layer(
             alt.Chart(pd.DataFrame([{"zero": 0.0}]))
@@ -62,9 +63,7 @@ def around_zero(dots: pd.DataFrame, x_title: str) -> Any:
                     alt.Tooltip("tip:N", title="values"),
                 ],
             ),
-            alt.Chart(heads)
-            .mark_text(align="left", baseline="bottom", dy=-1, color=theme.INK)
-            .encode(x=alt.value(0), y=y, text="row:N"),
+            *words_above(alt.Chart(heads), y, dy=-1),
         ),
         height=ROW_PX * len(order) + 55 + (22 * ((len(kinds) + 1) // 2) if len(kinds) > 1 else 0),
     )

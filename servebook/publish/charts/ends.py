@@ -14,21 +14,30 @@ __all__ = ["end_column"]
 
 
 def end_column(
-    ends: pd.DataFrame, x: alt.X, y: alt.Y, value: str, edge: float, y_range: Range, height: int
+    ends: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    value: str,
+    edge: float,
+    y_range: Range,
+    height: int,
+    *,
+    along: str = "concurrency",
 ) -> list[Any]:
     """Layers: dotted leaders from where series end to their names, then the names themselves.
 
     The names are the last layer; a leader lies below marks and words if it is drawn before them.
 
     Args:
-        ends: one row per series with concurrency (where it ends), the column ``value`` (its height
-            there), label (may hold line breaks), ink.
+        ends: one row per series with the column ``along`` (where it ends), the column ``value``
+            (its height there), label (may hold line breaks), ink.
         x: the x encoding of the chart.
         y: the y encoding of the chart, whose field is ``value``.
         value: name of the column of heights.
         edge: right end of the x axis.
         y_range: range of the log y axis.
         height: of the picture in px.
+        along: name of the column of places on the x axis.
 
     """
     placed = ends.assign(
@@ -36,7 +45,7 @@ def end_column(
         edge=edge,
     )
     layers: list[Any] = []
-    early = placed[placed["concurrency"] < placed["concurrency"].max()]
+    early = placed[placed[along] < placed[along].max()]
     if len(early):
         layers.append(
             alt.Chart(early)

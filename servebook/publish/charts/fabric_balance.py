@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.row_words import words_above
 
 __all__ = ["balance"]
 
@@ -21,9 +22,8 @@ def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
     colour, text (beside the right bar), tip; amounts in ``unit``. ``limit`` ends both sides.
     """
     order = rows["row"].tolist()
-    base = alt.Chart(rows).encode(
-        y=alt.Y("row:N", axis=None, sort=order, scale=alt.Scale(domain=order))
-    )
+    y = alt.Y("row:N", axis=None, sort=order, scale=alt.Scale(domain=order))
+    base = alt.Chart(rows).encode(y=y)
     tooltip = [alt.Tooltip("label:N", title="condition"), alt.Tooltip("tip:N", title="bytes")]
 
     def x(field: str) -> alt.X:
@@ -47,9 +47,7 @@ def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
             base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(
                 x=x("sent"), text="text:N"
             ),
-            base.mark_text(align="left", baseline="bottom", dy=-1).encode(
-                x=alt.value(2), text="label:N"
-            ),
+            *words_above(base, y, dy=-1),
         ),
         height=_ROW * len(order) + 50,
     )

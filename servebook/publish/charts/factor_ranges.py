@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
+from servebook.publish.charts.row_words import words_above
 
 __all__ = ["ROW_PX", "ranges"]
 
@@ -67,8 +68,6 @@ def ranges(rows: pd.DataFrame, dots: pd.DataFrame, x_title: str) -> Any:
         base.mark_text(align="left", baseline="middle", dx=9, dy=10, fontWeight="bold").encode(
             x=x("high"), text="text:N", color=alt.Color("ink:N", scale=None)
         ),
-        base.mark_text(align="left", baseline="bottom", dy=-3, color=theme.INK).encode(
-            x=alt.value(0), text="label:N"
-        ),
+        *words_above(base, y, dy=-3),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 55)

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
 
 __all__ = ["frontier"]
@@ -19,16 +20,16 @@ def frontier(rows: pd.DataFrame) -> Any:
     """Conditions as points, joined along their concurrency; a grey line joins the frontier.
 
     Args:
-        rows: user, gpu (tokens/s, above 0), concurrency, series, name, text (beside the point),
-            first (bool: where the series begins, which is where its name stands), colour, ink,
-            shape, best (bool: on the frontier), tip.
+        rows: user, gpu (tokens/s, above 0), concurrency, series, name, label (the name in lines),
+            text (beside the point), first (bool: where the series begins, which its name at the
+            right is joined to), colour, ink, shape, best (bool: on the frontier), tip.
 
     """
-    x_range = log_range(list(rows["user"]), below=0.4, above=0.08)
+    x_range = log_range(list(rows["user"]), below=0.08, above=0.14)
     y_range = log_range(list(rows["gpu"]), below=0.10, above=0.12)
     x = alt.X(
         "user:Q",
-        title="output tokens/s of one user (1 / mean TPOT, log); more to the right",
+        title="output tokens/s of one user (1 / mean TPOT, log)",
         scale=log_scale(x_range),
         axis=alt.Axis(values=log_ticks(x_range), format=",~g"),
     )
@@ -41,9 +42,12 @@ def frontier(rows: pd.DataFrame) -> Any:
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(rows).encode(x=x, y=y)
     best = rows[rows["best"]]
-    first = rows[rows["first"]]
-    named = first.assign(text=first["name"] + " · " + first["text"])
+    ends = rows[rows["first"]]
+    *leaders, names = end_column(
+        ends.assign(at=ends["user"]), x, y, "gpu", x_range[1], y_range, _HEIGHT, along="at"
+    )
     layers: list[Any] = [
+        *leaders,
         # A band behind the points: from one best condition to the next; nothing between was run.
         alt.Chart(best)
         .mark_line(color=theme.CONTEXT, strokeWidth=9, opacity=0.22)
@@ -60,20 +64,14 @@ def frontier(rows: pd.DataFrame) -> Any:
                 alt.Tooltip("tip:N", title="tokens/s"),
             ],
         ),
-        *_texts(rows[~rows["first"]], x, y, "left"),
-        *_texts(named, x, y, "right"),
+        # Above the point and to its right, where no line of falling speed runs.
+        *theme.haloed(
+            base.encode(text="text:N", color=alt.Color("ink:N", scale=None)),
+            align="left",
+            baseline="bottom",
+            dx=6,
+            dy=-4,
+        ),
+        names,
     ]
     return theme.finish(alt.layer(*layers), height=_HEIGHT)
-
-
-def _texts(rows: pd.DataFrame, x: alt.X, y: alt.Y, align: str) -> list[Any]:
-    if rows.empty:
-        return []
-    ink = alt.Color("ink:N", scale=None)
-    return theme.haloed(
-        alt.Chart(rows).encode(x=x, y=y, text="text:N", color=ink),
-        align=align,
-        baseline="middle",
-        dx=9 if align == "left" else -9,
-        fontSize=theme.SMALL,
-    )

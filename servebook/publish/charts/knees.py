@@ -27,7 +27,9 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
 
     """
     order = list(ranges["row"])
-    inside, ticks = counts_axis([*ranges["low"], *ranges["high"], *places["value"].round()])
+    known = [*ranges["low"], *ranges["high"], *places["value"].round()]
+    twos = [2.0**k for k in range(12) if min(known) <= 2**k <= max(known)]
+    inside, ticks = counts_axis([*known, *twos])
     y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
     x = alt.X(
         "value:Q",

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 LINE_PX = 15  # height of one line of label text
+GAP_PX = 7.0  # between one name and the next: lines of one name stand closer
 
 Range = tuple[float, float]
 
@@ -129,9 +130,9 @@ def label_room(texts: Iterable[str]) -> int:
     r"""The px that the labels of ``label_positions`` take below one another.
 
     >>> label_room(["one", "two\nlines", ""])
-    51
+    59
     """
-    return round(sum(LINE_PX * (1 + str(text).count("\n")) + 3.0 for text in texts if text))
+    return round(sum(LINE_PX * (1 + str(text).count("\n")) + GAP_PX for text in texts if text))
 
 
 def label_positions(
@@ -152,7 +153,9 @@ def label_positions(
     scale = height / (high - low)
     pixels = [(high - (math.log(v) if log else v)) * scale for v in values]
     more = [str(text).count("\n") for text in texts]
-    sizes = [LINE_PX * (1 + n) + 3.0 if text else 0.0 for n, text in zip(more, texts, strict=True)]
+    sizes = [
+        LINE_PX * (1 + n) + GAP_PX if text else 0.0 for n, text in zip(more, texts, strict=True)
+    ]
     middles = spread_out(pixels, sizes, 0, height)
     placed = [
         high - (middle - LINE_PX * n / 2) / scale for middle, n in zip(middles, more, strict=True)

@@ -35,7 +35,7 @@ def within_tolerance(dots: pd.DataFrame) -> Any:
     ticks = [t for t in _TICKS if t <= reach]
     x = alt.X(
         "share:Q",
-        title="computed minus printed, in units of the tolerance",
+        title="computed minus printed, in units of the tolerance (log beyond ±1)",
         scale=alt.Scale(type="symlog", constant=1, domain=[-reach, reach], nice=False),
         axis=alt.Axis(
             values=[*(-t for t in reversed(ticks)), 0, *ticks],

@@ -62,7 +62,15 @@ def _panel(
         f"{column}:Q",
         title=title,
         scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(tickCount=5, format="~s", minExtent=_AXIS - 18, maxExtent=_AXIS - 18),
+        axis=alt.Axis(
+            tickCount=5,
+            labelExpr=(
+                "datum.value >= 10000 ? format(datum.value / 1000, '~g') + 'k' "
+                ": format(datum.value, ',~g')"
+            ),
+            minExtent=_AXIS - 18,
+            maxExtent=_AXIS - 18,
+        ),
     )
     band = pd.DataFrame([{"from": slots, "to": inside[1], "text": slot_text}])
     base = alt.Chart(points)

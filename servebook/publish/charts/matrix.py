@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from servebook.publish import theme
+from servebook.publish import theme, words
+from servebook.read.manifest import Configuration
 
-__all__ = ["ROW_PX", "of_settings"]
+__all__ = ["ROW_PX", "column_letters", "heads_of", "of_settings"]
 
 ROW_PX = 28
+
+
+def column_letters(n: int) -> int:
+    """The letters of a line that each of ``n`` columns has room for at 400 px."""
+    return 14 if n < 4 else 9
+
+
+def heads_of(settings: Sequence[Configuration], every: Sequence[Configuration]) -> pd.DataFrame:
+    """The heads of ``of_settings``: one per configuration, with the looks it has among all."""
+    looks = theme.looks(every)
+    room = column_letters(len(settings))
+    return pd.DataFrame(
+        {
+            "column": range(len(settings)),
+            "text": [words.wrapped(c.label, room) for c in settings],
+            "colour": [looks[c.name].colour for c in settings],
+            "ink": [looks[c.name].text for c in settings],
+            "shape": [looks[c.name].shape for c in settings],
+        }
+    )
 
 
 def of_settings(

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.row_words import words_above
 
 __all__ = ["ROW_PX", "stacked"]
 
@@ -52,15 +53,13 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
     if len(ticks):
         layers.append(
             alt.Chart(ticks)
-            .mark_tick(size=24, thickness=3, color=theme.INK, yOffset=8)
+            .mark_tick(size=20, thickness=3, color=theme.INK, yOffset=8)
             .encode(y=y, x=x("measured"))
         )
     layers += [
         base.mark_text(align="left", baseline="middle", dx=8, dy=8).encode(
             x=x("end"), text="text:N"
         ),
-        base.mark_text(align="left", baseline="bottom", dy=-2, color=theme.INK).encode(
-            x=alt.value(0), text="label:N"
-        ),
+        *words_above(base, y, dy=-2),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 50)

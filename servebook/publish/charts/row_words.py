@@ -13,7 +13,7 @@ __all__ = ["words_above", "words_beside"]
 
 def _twice(base: Any, encoding: dict[str, Any], ink: Any, **look: Any) -> list[Any]:
     """The words with a white edge below themselves."""
-    behind = base.mark_text(**look, stroke="#ffffff", strokeWidth=4, strokeJoin="round")
+    behind = base.mark_text(**look, stroke="#ffffff", strokeWidth=4, strokeJoin="round", aria=False)
     return [
         behind.encode(**encoding, color=alt.value("#ffffff")),
         base.mark_text(**look).encode(**encoding, color=ink),

@@ -43,7 +43,7 @@ def strip(
     ticks = [t for t in (*(-m for m in reversed(steps)), 0.0, *steps) if low <= t <= high]
     x = alt.X(
         "value:Q",
-        title=x_title,
+        title=f"{x_title} (log beyond ±{100 * constant:g} %)" if reach > constant else x_title,
         scale=alt.Scale(
             type="symlog", constant=constant, domain=[low - room, high + room], nice=False
         ),

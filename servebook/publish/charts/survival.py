@@ -31,8 +31,8 @@ def longer_than(
     """Curves of the share of values above x, with the percentiles marked where they cross.
 
     Args:
-        curves: series, x, share (0 to 1), colour, context (bool: drawn thin and grey, its colour
-            is not used).
+        curves: series, x, share (0 to 1; 0 at the largest x), colour, context (bool: drawn thin
+            and grey, its colour is not used).
         marks: series, x, share, value, text, colour, ink, shape: percentiles; the texts that are
             not empty stand in a column at the right, joined to their marks by a thin line.
         x_title: title with the unit.
@@ -47,6 +47,8 @@ def longer_than(
     shares = curves.loc[curves["share"] > 0, "share"]
     low = min([float(shares.min()) if len(shares) else 0.001, 0.001])
     y_range = (low / 1.4, 1.25)
+    # A log axis has no 0: at the largest value the curve falls to the foot of the axis.
+    curves = curves.assign(share=curves["share"].clip(lower=y_range[0]))
     x = alt.X(
         "x:Q",
         title=x_title,

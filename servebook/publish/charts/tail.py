@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
+from servebook.publish.charts.row_words import words_above
 
 __all__ = ["ROW_PX", "on_a_log_rule"]
 
@@ -44,6 +45,8 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
     # Few long gaps lift a mean above the p99.
     ends = alt.Chart(rows.assign(end=rows[["tail", "mean"]].max(axis=1))).encode(y=y)
     means = alt.Chart(rows.dropna(subset=["mean"])).encode(y=y)
+    # A tail that is the ring itself has no arrow of its own.
+    arrows = alt.Chart(rows[rows["tail"] != rows["mean"]]).encode(y=y)
     return theme.finish(
         alt.layer(
             base.mark_rule(strokeWidth=5, opacity=0.4).encode(
@@ -55,15 +58,13 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
             means.mark_point(
                 size=90, shape="circle", filled=True, fill="white", strokeWidth=2.5
             ).encode(x=x("mean"), stroke=alt.Stroke("colour:N", scale=None), tooltip=tooltip),
-            base.mark_point(size=110, shape="triangle-right").encode(
+            arrows.mark_point(size=110, shape="triangle-right").encode(
                 x=x("tail"), color=colour, tooltip=tooltip
             ),
             ends.mark_text(align="left", dx=11, baseline="middle").encode(
                 x=x("end"), text="text:N", color=alt.Color("ink:N", scale=None)
             ),
-            base.mark_text(
-                align="left", baseline="bottom", dy=-11, fontSize=theme.SMALL, color=theme.INK
-            ).encode(x=alt.value(0), text="label:N"),
+            *words_above(base, y, dy=-11),
         ),
         height=ROW_PX * len(rows) + 60,
     )
