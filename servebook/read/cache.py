@@ -14,7 +14,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,26 @@ class Cache:
 
     def put(self, key: str, tables: Tables) -> None:
         """Keep ``tables`` under ``key``; a writer that comes second leaves the first one's."""
+        self._keep(key, lambda folder: _write(folder, key, tables))
+
+    def files(self, key: str) -> dict[str, bytes] | None:
+        """The files of the entry under ``key`` as they are, for ``take`` on another machine."""
+        entry = self._entry(key)
+        try:
+            return None if entry is None else {p.name: p.read_bytes() for p in entry.iterdir()}
+        except OSError:
+            return None
+
+    def take(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Keep an entry that another machine wrote; as with any, ``get`` tells whether it holds."""
+
+        def write(folder: Path) -> None:
+            for name, content in files.items():
+                (folder / Path(name).name).write_bytes(content)
+
+        self._keep(key, write)
+
+    def _keep(self, key: str, write: Callable[[Path], None]) -> None:
         entry = self._entry(key)
         if entry is None:
             return
@@ -110,7 +130,7 @@ class Cache:
         try:
             entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
-            _write(work, key, tables)
+            write(work)
             work.rename(entry)
         except OSError:  # read-only, full, or another writer was first
             if work is not None:
