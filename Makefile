@@ -74,7 +74,7 @@ lock: ## write requirements.lock anew, with uv (ARGS=--upgrade takes newer versi
 
 .PHONY: clean
 clean: ## remove built pages and caches in this folder
-	find report -mindepth 1 -maxdepth 1 ! -name template -exec rm -rf {} +
+	find report -mindepth 1 -maxdepth 1 ! -name template ! -name text -exec rm -rf {} +
 	rm -rf dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find servebook tests benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +
 	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} +

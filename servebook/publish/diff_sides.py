@@ -17,6 +17,7 @@ from servebook.publish.about import about
 from servebook.publish.chapters import appendix, setup
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Statement
+from servebook.publish.release import paired
 from servebook.publish.tabular import table
 from servebook.read.campaign import Campaign, load
 from servebook.read.manifest import FILENAME
@@ -190,6 +191,11 @@ def _claims(path: Path) -> Side:
     ]
     settings, runs = _csv(tables / "appendix-settings.csv"), _csv(tables / "setup-runs.csv")
     remarks = []
+    if paired(path.resolve().parent) is False:
+        remarks.append(
+            "its claims.json is not of the page that lies beside its folder, which was altered or "
+            "whose build was killed; `servebook build` mends that"
+        )
     if settings is None:
         remarks.append("no tables/appendix-settings.csv lies beside its claims.json: no settings")
     if runs is None or not frames:

@@ -146,6 +146,11 @@ def test_claims_of_a_page_are_a_side(tmp_path: Path) -> None:
     assert list(found.results["ratio"]) == [1.0]
     assert found.settings.empty
     assert found.remarks == ()
+    (tmp_path / "mine.html").write_text("a page of another build")
+    (folder / "page.sha256").write_text(f"{64 * '0'}  ../mine.html\n")
+    (remark,) = read_side(folder, HOME / "notebooks", HOME).remarks
+    assert "not of the page that lies beside" in remark
+    (folder / "page.sha256").unlink()
     shutil.rmtree(folder / "tables")
     alone = difference(model, read_side(folder / "claims.json", HOME / "notebooks", HOME))
     assert len(alone.remarks) == 2

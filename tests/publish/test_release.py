@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ import pytest
 
 from servebook.errors import BuildError
 from servebook.publish import release
-from servebook.publish.release import publish, staging, writable
+from servebook.publish.release import paired, publish, staging, writable
 
 HELPER = Path(__file__).with_name("toybuild.py")
+WHOLE = ["c", "c.html", "c/charts", "c/claims.json", "c/page.sha256", "c/tables"]
 
 
 @pytest.fixture(params=[True, False])
@@ -44,7 +46,31 @@ def test_a_page_replaces_the_last_one(tmp_path: Path) -> None:
     publish_text(tmp_path, "second")
     assert (tmp_path / "c.html").read_text() == "second"
     assert (tmp_path / "c" / "claims.json").read_text() == "second"
-    assert state(tmp_path) == ["c", "c.html", "c/charts", "c/claims.json", "c/tables"]
+    assert state(tmp_path) == WHOLE
+    assert paired(tmp_path / "c") is True
+    (tmp_path / "c.html").write_text("another")
+    assert paired(tmp_path / "c") is False
+    (tmp_path / "c" / "page.sha256").unlink()
+    assert paired(tmp_path / "c") is None
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="no sha256sum on this machine")
+def test_the_seal_is_one_that_sha256sum_reads(tmp_path: Path) -> None:
+    publish_text(tmp_path, "good")
+    check = ["sha256sum", "--check", "page.sha256"]
+    told = subprocess.run(check, cwd=tmp_path / "c", capture_output=True, text=True, check=True)
+    assert told.stdout == "../c.html: OK\n"
+
+
+@pytest.mark.usefixtures("swap")
+def test_a_page_that_cannot_be_put_there_leaves_the_last_folder(tmp_path: Path) -> None:
+    publish_text(tmp_path, "good")
+    (tmp_path / "c.html").unlink()
+    (tmp_path / "c.html" / "in the way").mkdir(parents=True)
+    with pytest.raises(BuildError, match="cannot write the page to"):
+        publish_text(tmp_path, "new")
+    assert (tmp_path / "c" / "claims.json").read_text() == "good"
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["c", "c.html"]
 
 
 def test_a_failure_leaves_the_last_page_and_nothing_else(tmp_path: Path) -> None:
@@ -130,7 +156,7 @@ def killed_at(step: int, act: Callable[[], None]) -> bool:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.usefixtures("swap")
-def test_killed_at_any_step_a_build_leaves_one_whole_page(tmp_path: Path) -> None:
+def test_killed_at_any_step_a_build_leaves_one_whole_page_with_its_files(tmp_path: Path) -> None:
     publish_text(tmp_path, "0")
     step, old = 0, "0"
     while step < 500:
@@ -138,14 +164,30 @@ def test_killed_at_any_step_a_build_leaves_one_whole_page(tmp_path: Path) -> Non
         new = str(step)
         killed = killed_at(step, lambda: publish_text(tmp_path, new))  # noqa: B023
         assert (tmp_path / "c.html").read_text() in (old, new)
-        release._sweep(tmp_path)
-        assert (tmp_path / "c" / "claims.json").read_text() in (old, new)
-        assert state(tmp_path) == ["c", "c.html", "c/charts", "c/claims.json", "c/tables"]
+        writable(tmp_path)  # what the next build does first
+        page = (tmp_path / "c.html").read_text()
+        assert page in (old, new)
+        assert (tmp_path / "c" / "claims.json").read_text() == page
+        assert state(tmp_path) == WHOLE
         if not killed:
             break
         publish_text(tmp_path, new)
         old = new
     assert 10 < step < 500
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_first_build_that_is_killed_leaves_all_or_nothing(tmp_path: Path) -> None:
+    for step in range(1, 500):
+        output = tmp_path / str(step)
+        output.mkdir()
+        killed = killed_at(step, lambda: publish_text(output, "new"))  # noqa: B023
+        writable(output)
+        assert state(output) in ([], WHOLE)
+        assert state(output) == [] or paired(output / "c")
+        if not killed:
+            break
+    assert state(output) == WHOLE
 
 
 def test_a_target_that_cannot_be_written_to_is_told_before_the_work(tmp_path: Path) -> None:
@@ -184,7 +226,7 @@ def test_a_disk_that_fills_up_leaves_the_last_page(tmp_path: Path) -> None:
     assert "File too large; the last good page is as it was" in told
     (tmp_path / "told").unlink()
     assert (tmp_path / "c.html").read_text() == "good"
-    assert state(tmp_path) == ["c", "c.html", "c/charts", "c/claims.json", "c/tables"]
+    assert state(tmp_path) == WHOLE
 
 
 def test_a_killed_build_of_a_campaign_leaves_the_last_good_page(
