@@ -118,7 +118,7 @@ def test_a_threshold_is_a_parameter() -> None:
     assert saturation(data)["finding"].item() == "not saturated"  # 6.7 % per doubling
     (row,) = saturation(data, plateau_gain=0.1).to_dict("records")
     assert row["finding"] == "plateau"
-    assert "10%" in row["rule"]
+    assert "10 %" in row["rule"]
 
 
 def test_repeats_count_as_their_mean_with_a_range() -> None:
