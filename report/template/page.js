@@ -17,8 +17,8 @@
   window.servebook = page;
 
   // The page keeps rows as columns, and the look that charts share once.
-  const look = JSON.parse(document.getElementById("look").textContent);
-  function unpacked(spec) {
+  function unpacked({ look, charts }, name) {
+    const spec = structuredClone(charts[name]);
     if (spec.look === "shared") spec.config = look;
     delete spec.look;
     for (const [name, data] of Object.entries(spec.datasets || {})) {
@@ -63,16 +63,22 @@
     return copy;
   }
 
-  // Vega lies in the page as packed data; it is unpacked and run once, for the first chart.
-  let running = null;
-  const vega = () => (running = running || run());
-  async function run() {
-    const packed = atob(document.getElementById("vega").textContent.trim());
+  // Vega and the charts lie in the page as packed data; they are unpacked once, for the first chart.
+  async function inflated(id) {
+    const packed = atob(document.getElementById(id).textContent.trim());
     const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
     const unpacking = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(unpacking).text();
+  }
+
+  let running = null;
+  const prepared = () => (running = running || prepare());
+  async function prepare() {
+    const packed = JSON.parse(await inflated("charts"));
     const script = document.createElement("script");
-    script.textContent = await new Response(unpacking).text();
+    script.textContent = await inflated("vega");
     document.head.append(script);
+    return packed;
   }
 
   const options = () => ({
@@ -89,14 +95,13 @@
   };
 
   async function draw(plot) {
-    const spec = unpacked(JSON.parse(document.getElementById(plot.dataset.spec).textContent));
     const room = plot.clientWidth;
     const box = document.createElement("div");
     box.className = "live waiting";
     box.setAttribute("aria-hidden", "true"); // the plot around it says in words what it shows
     plot.append(box);
     try {
-      await vega();
+      const spec = unpacked(await prepared(), plot.dataset.chart);
       const natural = Number(plot.dataset.natural);
       let result;
       // A chart that is a little too wide for a wide card shrinks as a whole.
@@ -122,7 +127,7 @@
     } catch (error) {
       box.remove();
       plot.dataset.state = "static";
-      console.error("chart " + plot.dataset.spec + " stays as a drawing", error);
+      console.error("chart " + plot.dataset.chart + " stays as a drawing", error);
     }
   }
 
@@ -131,7 +136,7 @@
   const idle = () => new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 0)));
   const enqueue = (plot) => (queue = queue.then(idle).then(() => draw(plot)));
 
-  const plots = [...document.querySelectorAll(".plot[data-spec]")];
+  const plots = [...document.querySelectorAll(".plot[data-chart]")];
   for (const plot of plots) plot.dataset.natural = drawnWidth(plot);
 
   if ("DecompressionStream" in window && "IntersectionObserver" in window) {

@@ -1,20 +1,27 @@
-"""Specifications made small for the page: rows without their keys, the shared look once.
+"""Specifications made small for the page: no key twice, the shared look once, all of them packed.
 
-Vega-Lite repeats every field's name in every row, and Altair the whole theme in every chart.
-``report/template/page.js`` undoes both before it draws.
+Vega-Lite repeats every field's name in every row, and Altair the whole theme in every chart; and
+charts of one campaign repeat one another. So all of them stand in the page as one packed block.
+``report/template/page.js`` undoes all of it before it draws; the drawings that stand there without
+a script are not packed.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from servebook.publish.spec import Spec
 
-__all__ = ["pack", "packed_rows", "shared_config"]
+__all__ = ["charts_text", "deflated", "pack", "packed_rows", "shared_config"]
 
+#: The block of the page that holds the charts, as the template writes it.
+_BLOCK = re.compile(r'<script type="text/plain" id="charts">([A-Za-z0-9+/=\s]*)</script>')
 
 MOST_WORDS = 100
 
@@ -61,3 +68,21 @@ def pack(spec: Spec, shared: dict[str, Any]) -> Spec:
     if "datasets" in spec:
         small["datasets"] = {name: packed_rows(rows) for name, rows in spec["datasets"].items()}
     return small
+
+
+def deflated(text: str) -> str:
+    """The text as gzip in base64, for a ``<script type="text/plain">``; same text, same bytes.
+
+    >>> gzip.decompress(base64.b64decode(deflated("a"))).decode()
+    'a'
+    """
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def charts_text(page: str) -> str:
+    """What a finished page holds packed: the JSON of its charts; nothing where it has no block.
+
+    Whoever looks for a text in a page must look here, too.
+    """
+    found = _BLOCK.search(page)
+    return gzip.decompress(base64.b64decode(found[1])).decode() if found else ""

@@ -8,8 +8,6 @@ template in ``report/template/`` and two filters of ours.
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
 from dataclasses import asdict
@@ -32,7 +30,7 @@ from servebook.publish.about import About
 from servebook.publish.collect import Content
 from servebook.publish.csp import policy
 from servebook.publish.display import KINDS
-from servebook.publish.pack import pack, shared_config
+from servebook.publish.pack import deflated, pack, shared_config
 from servebook.publish.tabular import ABSENT
 
 __all__ = [
@@ -87,13 +85,17 @@ def code(source: str) -> Markup:
     return Markup(highlight(source, PythonLexer(), HtmlFormatter(nowrap=True)).rstrip("\n"))
 
 
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
+
+
 def json_block(value: Any) -> Markup:
     r"""JSON for a ``<script type="application/json">``: no character in it can end the script.
 
     >>> print(json_block({"name": "</script>"}))
     {"name":"\u003c/script\u003e"}
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
+    text = _json(value)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return Markup(text)
@@ -204,9 +206,10 @@ def render(
     """The whole page as one HTML text.
 
     ``bundle`` is the Vega script; ``template`` the folder of the nbconvert template, beside which
-    ``text/`` holds the fixed text of each ``language``. Same arguments, same text. The bundle is
-    packed to half its size and stands there as data: the page's own script unpacks and runs it
-    when the first chart comes into view, which the policy allows by the hash of the unpacked text.
+    ``text/`` holds the fixed text of each ``language``. Same arguments, same text. The bundle and
+    the charts' specifications are packed and stand there as data: the page's own script unpacks
+    them when the first chart comes into view, and runs the bundle, which the policy allows by the
+    hash of the unpacked text.
     """
     scripts = [_asset(template, name) for name in SCRIPTS]
     texts = text.load(template.parent / "text", language)
@@ -215,22 +218,23 @@ def render(
         figure.id: {
             **figure.fields,
             "svg": Markup(figure.svg),
-            "spec": pack(figure.spec, look) if figure.spec else None,
+            "spec": figure.spec is not None,
             "chapter": figure.chapter,
         }
         for figure in content.figures
     }
+    charts = {f.id: pack(f.spec, look) for f in content.figures if f.spec}
     page = {
         "about": {**asdict(about), "reconstructed": about.reconstructed},
         "absent": ABSENT,
         "chapters": [{"slug": c.slug, "title": c.title} for c in content.chapters],
-        "bundle": base64.b64encode(gzip.compress(bundle.encode(), 9, mtime=0)).decode(),
+        "bundle": deflated(bundle),
+        "charts": deflated(unturned(_json({"look": look, "charts": charts}))),
         "csp": policy([bundle, *scripts]),
         "description": _description(content, about, texts),
         "figures": figures,
         "kinds": KINDS,
         "labels": {name: metric.label for name, metric in METRICS.items()},
-        "look": look,
         "most_rows": MOST_ROWS,
         "open_rows": OPEN_ROWS,
         "scripts": [Markup(script) for script in scripts],

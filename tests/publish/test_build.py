@@ -18,6 +18,7 @@ import pytest
 from servebook.errors import BuildError
 from servebook.publish.build import build
 from servebook.publish.checks import problems
+from servebook.publish.pack import charts_text
 from servebook.publish.workers import Workers
 
 HELPER = Path(__file__).with_name("toybuild.py")
@@ -64,8 +65,10 @@ def test_the_page_says_what_it_rests_on(toy_page: Path) -> None:
 def test_no_name_turns_the_direction_of_the_text(toy_page: Path) -> None:
     text = toy_page.read_text()
     assert "A second paragraph." in text  # the toy puts a mark between the two words
-    assert "\u202e" not in text
-    assert "\\u202e" not in text
+    for place in (text, charts_text(text)):
+        assert len(place) > 1000
+        assert "\u202e" not in place
+        assert "\\u202e" not in place
 
 
 def test_files_lie_beside_the_page(toy_page: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servebook.publish.build import build
+from servebook.publish.pack import charts_text
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +68,8 @@ def test_a_page_calls_machines_by_their_aliases(tmp_path: Path) -> None:
     ]
     assert told == []
     page = (tmp_path / "report" / "masked.html").read_text(encoding="utf-8")
+    assert "switch-1" in charts_text(page)
+    assert CANARY not in charts_text(page).lower()
     assert "the names of 1 node, 1 port, 1 switch" in page
     assert "switch-1" in page
     assert "label of its author" in page

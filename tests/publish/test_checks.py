@@ -4,12 +4,14 @@ import pytest
 
 from servebook.publish.checks import MOST_BYTES, problems
 from servebook.publish.csp import policy, script_hash
+from servebook.publish.pack import deflated
 
 SCRIPT = "const a = 1 < 2 && true;"
 FIGURE = (
     '<figure id="f"><figcaption><h2>Title</h2></figcaption><div role="img" aria-label="Lines.">'
     "<svg></svg></div><table></table></figure>"
 )
+PACKED = f'<script type="text/plain" id="charts">{deflated("/srv/someone/data")}</script>'
 
 
 def page(body: str = FIGURE, head: str = "", csp: str | None = None) -> str:
@@ -57,6 +59,7 @@ def test_a_sound_page_has_no_problems() -> None:
         (FIGURE.replace("<table></table>", ""), "has no table"),
         (FIGURE.replace("<svg></svg>", ""), "has no static drawing"),
         ("<p>/srv/someone/data</p>", "a path of this machine: /srv/someone"),
+        (PACKED, "a path of this machine: /srv/someone"),
     ],
 )
 def test_a_problem_is_named(body: str, problem: str) -> None:

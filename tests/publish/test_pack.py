@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from servebook.publish.pack import pack, packed_rows, shared_config
+from servebook.publish.pack import charts_text, deflated, pack, packed_rows, shared_config
 
 LOOK = {"font": "Liberation Sans"}
 
@@ -40,3 +40,11 @@ def test_packing_leaves_the_specification_as_it_was() -> None:
     spec = {"datasets": {"d": [{"a": 1}]}, "config": LOOK}
     pack(spec, LOOK)
     assert spec == {"datasets": {"d": [{"a": 1}]}, "config": LOOK}
+
+
+def test_what_is_packed_is_found_again() -> None:
+    block = f'<script type="text/plain" id="charts">{deflated("naïve </script>")}</script>'
+    assert charts_text(f"<p>a</p>{block}<p>b</p>") == "naïve </script>"
+    assert charts_text("<p>a page without charts</p>") == ""
+    assert deflated("x" * 5000) == deflated("x" * 5000)
+    assert len(deflated("x" * 5000)) < 100
