@@ -6,13 +6,15 @@ name that is not UTF-8 are all ordinary cases, told in words and never raised as
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,8 +35,10 @@ __all__ = [
     "open_bytes",
     "printable",
     "read_text",
+    "reading",
     "sha256",
     "survey",
+    "too_large",
     "walk",
 ]
 
@@ -102,12 +106,17 @@ def _as_utf8(stream: BinaryIO, start: bytes) -> BinaryIO:
 def _whole(stream: BinaryIO) -> bytes:
     content = stream.read(MAX_TEXT_BYTES + 1)
     if len(content) > MAX_TEXT_BYTES:
-        raise OSError(
-            errno.EFBIG,
-            f"more than {MAX_TEXT_BYTES >> 20:,} MiB, the limit for a file that is read as a "
-            "whole; split it, or leave the generated texts out",
-        )
+        raise too_large()
     return content
+
+
+def too_large() -> OSError:
+    """What is raised for more than may be taken into memory as a whole."""
+    return OSError(
+        errno.EFBIG,
+        f"more than {MAX_TEXT_BYTES >> 20:,} MiB, the limit for a file that is read as a "
+        "whole; split it, or leave the generated texts out",
+    )
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -126,6 +135,17 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     line = stream.readline(MAX_LINE_BYTES)
     except DAMAGED:
         raise _damaged(path, number + 1) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[Callable[[], BinaryIO]]:
+    """A way to open the unpacked content; what fails in reading it fails as in ``read_text``."""
+    try:
+        yield partial(open_bytes, path)
+    except DAMAGED:
+        raise _damaged(path, None) from None
     except OSError as error:
         raise _unreadable(path, error) from None
 

@@ -1,0 +1,197 @@
+"""Long lists of a JSON object, kept as columns: eight bytes a number, on disk where they are many.
+
+A column is a sequence of what the list holds. One of lists of numbers gives arrays of floats for
+them; what is no list of numbers is given as it was read.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Column", "Floats", "Lists", "Numbers", "Unkept", "Values", "is_list"]
+
+Floats = npt.NDArray[np.float64]
+#: Numbers beyond so many bytes go into a file.
+_IN_MEMORY_BYTES = 64 << 20
+_AT_ONCE_BYTES = 8 << 20
+
+
+class Column:
+    """What all columns share: a length, and their values one after another."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value of an object was a list, kept as one or as a column."""
+    return isinstance(value, list | Column)
+
+
+class Unkept(Column):
+    """A list of which only the length was kept; its values are all None."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None, self._length)
+
+
+class Values(Column):
+    """A list of any values; equal texts are kept once."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._texts: dict[str, str] = {}
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Add values."""
+        keep = self._texts.setdefault
+        self._values += [keep(v, v) if isinstance(v, str) else v for v in values]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+
+class Numbers(Column):
+    """A list of numbers, and of other values where it has such."""
+
+    def __init__(self) -> None:
+        self._parts: list[npt.NDArray[Any] | list[Any]] = []
+
+    def extend(self, part: npt.NDArray[Any] | list[Any]) -> None:
+        """Add numbers as an array, or values as a list."""
+        self._parts.append(part)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain.from_iterable(
+            part if isinstance(part, list) else part.tolist() for part in self._parts
+        )
+
+
+#: Some lists in a row: their numbers one after another and the length of each; or other values.
+Part = tuple[Floats, npt.NDArray[np.int64]] | Sequence[Any]
+
+
+class Lists(Column):
+    """A list of lists of numbers, and of other values where it has such."""
+
+    def __init__(self) -> None:
+        self._lengths: list[npt.NDArray[np.int64] | list[Any]] = []
+        self._numbers = _Spool()
+
+    def extend(self, numbers: Floats, lengths: npt.NDArray[np.int64]) -> None:
+        """Add lists: their numbers one after another, and the length of each."""
+        self._lengths.append(lengths)
+        self._numbers.append(numbers)
+
+    def extend_values(self, values: Sequence[Any]) -> None:
+        """Add values, of which some may be no lists of numbers."""
+        for value in values:
+            found = _floats(value)
+            if found is not None:
+                self.extend(found, np.array([len(found)]))
+            else:
+                self._lengths.append([value])
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lengths))
+
+    def parts(self) -> Iterator[Part]:
+        """Lists in a row as (numbers, length of each), or a list of other values, in order."""
+        numbers = iter(self._numbers)
+        for lengths in self._lengths:
+            yield lengths if isinstance(lengths, list) else (next(numbers), lengths)
+
+    def sizes(self) -> Iterator[int]:
+        """The length of each list; 1 for what is none and yet something."""
+        for lengths in self._lengths:
+            if isinstance(lengths, list):
+                yield from (len(v) if isinstance(v, list) else int(bool(v)) for v in lengths)
+            else:
+                yield from lengths.tolist()
+
+    def __iter__(self) -> Iterator[Any]:
+        for part in self.parts():
+            if isinstance(part, tuple):
+                numbers, lengths = part
+                ends = np.cumsum(lengths).tolist()
+                start = 0
+                for end in ends:
+                    yield numbers[start:end]
+                    start = end
+            else:
+                yield from part
+
+
+def _floats(value: Any) -> Floats | None:
+    """A list of numbers as an array; None for anything else."""
+    if not isinstance(value, list) or not all(type(one) in (int, float) for one in value):
+        return None
+    try:
+        return np.array(value, np.float64)
+    except OverflowError:  # hundreds of digits
+        return None
+
+
+class _Spool:
+    """Arrays of floats in the order in which they came, in a file once they are many."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._waiting: list[Floats] = []  # those that are in no file
+        self._bytes = 0
+        self._limit = _IN_MEMORY_BYTES
+        self._file: BinaryIO | None = None
+
+    def append(self, array: Floats) -> None:
+        self._sizes.append(len(array))
+        self._waiting.append(array)
+        self._bytes += array.nbytes
+        if self._bytes > self._limit:
+            self._write()
+
+    def _write(self) -> None:
+        written = 8 * sum(self._sizes[: len(self._sizes) - len(self._waiting)])
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="sb-")  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
+            self._file.seek(written)
+            for array in self._waiting:
+                self._file.write(array.data.cast("B"))
+            self._file.flush()
+        except OSError:  # no room: what is in memory stays there
+            self._limit = sys.maxsize
+        else:
+            self._waiting, self._bytes, self._limit = [], 0, _AT_ONCE_BYTES
+
+    def __iter__(self) -> Iterator[Floats]:
+        if self._file is not None:
+            at = 0
+            for size in self._sizes[: len(self._sizes) - len(self._waiting)]:
+                self._file.seek(at)
+                yield np.frombuffer(self._file.read(size * 8))
+                at += size * 8
+        yield from self._waiting

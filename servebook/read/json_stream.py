@@ -1,0 +1,332 @@
+"""The JSON values of a file, one after another, without a tree of the whole.
+
+As ``json_objects.objects`` of the file's text, value by value and word by word, with two
+differences: a file may be larger than memory, and the long lists at the top of an object come as
+columns (``json_columns``), those that nobody wants as their length alone. Such a list is read in
+pieces of whole elements; where a piece ends is a guess that its parser confirms, because a piece
+that is a list of JSON values by itself can only have ended there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import simdjson
+
+from servebook.read import files
+from servebook.read.json_columns import Column, Lists, Numbers, Unkept, Values
+from servebook.read.json_objects import RepeatedKeyError, without_repeats
+from servebook.read.json_window import Window, element_end, elements_end
+
+__all__ = ["objects_of"]
+
+Value = tuple[int, Any, str | None]
+
+_WINDOW_BYTES = 1 << 19
+_BETWEEN = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SCALAR = re.compile(rb'[^\s,\[\]{}"]+')
+#: A packed file may unpack to so many times its size; real ones are a tenth of it.
+_MOST_PACKED = 100
+
+
+class _InvalidError(Exception):
+    """What is read is no JSON, whatever comes behind it."""
+
+
+def objects_of(
+    path: Path,
+    wanted: Collection[str],
+    opening: str = "{",
+    *,
+    unique: bool = False,
+    window: int = _WINDOW_BYTES,
+) -> Iterator[Value]:
+    """(line of its first character, value, None), or (line, None, reason) for what is none.
+
+    Lists of an object that are its values by a name in ``wanted`` are columns of what they hold,
+    its other lists have their length. Raises DumpError for a file that cannot be read.
+    """
+    with files.reading(path) as open_again:
+        most = max(files.MAX_TEXT_BYTES, _MOST_PACKED * path.stat().st_size)
+        ahead = Window(open_again, window, most)
+        try:
+            yield from _Reader(ahead, frozenset(wanted), unique=unique).values(opening.encode())
+        finally:
+            ahead.close()
+
+
+class _Reader:
+    def __init__(self, ahead: Window, wanted: frozenset[str], *, unique: bool) -> None:
+        self.ahead, self.wanted, self.unique = ahead, wanted, unique
+        self.parser = simdjson.Parser()
+        self.repeated: str | None = None  # what an object within the present one has twice
+
+    def values(self, opening: bytes) -> Iterator[Value]:
+        ahead = self.ahead
+        while first := ahead.skip(_BETWEEN):
+            place = ahead.place()
+            line = place[1] + 1
+            try:
+                value, repeated = self._value(first)
+            except (_InvalidError, RecursionError):
+                ahead.back(place)
+                torn = not ahead.seek(b"\n" + opening)
+                yield line, None, "no valid JSON" + ("; the file is torn there" if torn else "")
+            else:
+                if repeated is None:
+                    yield line, value, None
+                else:
+                    yield line, None, f"an object with {repeated} twice"
+
+    def _value(self, first: bytes) -> tuple[Any, str | None]:
+        self.repeated = None
+        value = self._object() if first == b"{" else self._other(first)
+        return value, self.repeated
+
+    def _object(self) -> dict[str, Any]:
+        """The object that begins here; its long lists as columns."""
+        found: dict[str, Any] = {}
+        names: list[str] = []
+        ahead = self.ahead
+        ahead.at += 1
+        if ahead.skip() == b"}":
+            ahead.at += 1
+            return found
+        while True:
+            name = self._name()
+            names.append(name)
+            found[name] = self._member(name)
+            mark = ahead.skip()
+            ahead.at += 1
+            if mark == b"}":
+                break
+            if mark != b",":
+                raise _InvalidError
+            ahead.skip()
+        if self.unique and self.repeated is None and len(found) < len(names):
+            self._note_repeats([(name, None) for name in names])
+        return found
+
+    def _note_repeats(self, pairs: list[tuple[str, Any]]) -> None:
+        try:
+            without_repeats(pairs)
+        except RepeatedKeyError as error:
+            self.repeated = str(error)
+
+    def _name(self) -> str:
+        name = self._loads(self._token(_TEXT))
+        if not isinstance(name, str) or self.ahead.skip() != b":":
+            raise _InvalidError
+        self.ahead.at += 1
+        return name
+
+    def _token(self, pattern: re.Pattern[bytes]) -> bytes:
+        """What matches here and ends before what is read does."""
+        ahead = self.ahead
+        while True:
+            found = pattern.match(ahead.data, ahead.at)
+            if found and (found.end() < len(ahead.data) or ahead.ended):
+                ahead.at = found.end()
+                return found.group()
+            if ahead.ended or (found is None and ahead.data[ahead.at : ahead.at + 1] != b'"'):
+                raise _InvalidError
+            self._more()
+
+    def _more(self) -> None:
+        if len(self.ahead.data) - self.ahead.at > files.MAX_TEXT_BYTES:
+            raise files.too_large()
+        self.ahead.more()
+
+    def _member(self, name: str) -> Any:
+        first = self.ahead.skip()
+        if first == b"[":
+            return self._list(name)
+        if first == b"{":
+            return self._loads(self._whole())
+        return self._loads(self._token(_TEXT if first == b'"' else _SCALAR))
+
+    def _whole(self) -> bytes:
+        """The object or array that begins here."""
+        ahead = self.ahead
+        while (end := element_end(ahead.data, ahead.at)) < 0:
+            if ahead.ended:
+                raise _InvalidError
+            self._more()
+        start, ahead.at = ahead.at, end
+        return ahead.data[start:end]
+
+    def _other(self, first: bytes) -> Any:
+        """A value that is no object: an array, a text, a number, a word."""
+        if first == b"[":
+            return self._loads(self._whole())
+        if first == b'"':
+            return self._loads(self._token(_TEXT))
+        text = self._token(_SCALAR)
+        try:
+            value, end = json.JSONDecoder().raw_decode(text.decode("latin-1"))
+        except ValueError:
+            raise _InvalidError from None
+        self.ahead.at += end - len(text)  # "1x" is 1, and then no JSON
+        return value
+
+    def _list(self, name: str) -> Any:
+        """The array that begins here: a column where it is wanted, else its length."""
+        ahead = self.ahead
+        ahead.at += 1
+        first = ahead.skip()
+        if first == b"]":
+            ahead.at += 1
+            return []
+        column: Column | None = None
+        if name in self.wanted:
+            column = Lists() if first == b"[" else Values() if first in b'"{' else Numbers()
+        n = 0
+        while True:
+            count, closed = self._some(column, first)
+            n += count
+            mark = ahead.skip()
+            if mark != b"]" and (closed or mark != b","):
+                raise _InvalidError
+            ahead.at += 1
+            if mark == b"]":
+                return Unkept(n) if column is None else column
+            first = ahead.skip()
+
+    def _some(self, column: Column | None, first: bytes) -> tuple[int, bool]:
+        """Adds elements from here on; how many, and whether the array's bracket comes next."""
+        ahead = self.ahead
+        guess = None
+        if first == b"[":
+            guess = self._guess_lists()
+        elif first not in b'"{':
+            guess = self._guess_plain()
+        if guess is not None:
+            end, closed = guess
+            piece = ahead.data[ahead.at : end]
+            count = self._add(column, piece, objects=b"{" in piece)
+            if count:
+                ahead.at = end
+                return count, closed
+        while True:
+            end, closed, objects = elements_end(ahead.data, ahead.at)
+            if end >= 0:
+                break
+            if ahead.ended:
+                raise _InvalidError
+            self._more()
+        count = self._add(column, ahead.data[ahead.at : end], objects=objects)
+        if not count:
+            raise _InvalidError
+        ahead.at = end
+        return count, closed
+
+    def _guess_lists(self) -> tuple[int, bool] | None:
+        """Where lists without texts end: before the array's bracket, or else before a comma.
+
+        The array ends before the next quote, since a name or another value comes behind it.
+        """
+        ahead = self.ahead
+        while True:
+            data, at = ahead.data, ahead.at
+            quote = data.find(b'"', at)
+            if quote >= 0 or ahead.ended:
+                end = data.rfind(b"]", at, quote if quote >= 0 else len(data))
+                return (end, True) if end >= 0 else None
+            last = data.rfind(b"[", at + 1)
+            if last >= 0:
+                before = data[at:last].rstrip()
+                return (at + len(before) - 1, False) if before.endswith(b",") else None
+            self._more()
+
+    def _guess_plain(self) -> tuple[int, bool] | None:
+        """Where numbers and words end: before the array's bracket, or else before a comma."""
+        ahead = self.ahead
+        while True:
+            data, at = ahead.data, ahead.at
+            closing = data.find(b"]", at)
+            stop = closing if closing >= 0 else len(data)
+            for mark in (b'"', b"[", b"{"):
+                found = data.find(mark, at, stop)
+                stop = found if found >= 0 else stop
+            if stop == closing:
+                return closing, True
+            end = data.rfind(b",", at, stop)
+            if end >= 0:
+                return end, False
+            if stop < len(data) or ahead.ended:
+                return None
+            self._more()
+
+    def _add(self, column: Column | None, piece: bytes, *, objects: bool) -> int:
+        """Adds the values of a piece; how many, 0 where they are not JSON values."""
+        text = b"[" + piece + b"]"
+        if not (self.unique and objects) and not isinstance(column, Values):
+            count = self._add_numbers(column, text)
+            if count:
+                return count
+        try:
+            values = self._loads(text)
+        except _InvalidError:
+            return 0
+        if isinstance(column, Lists):
+            column.extend_values(values)
+        elif isinstance(column, Values | Numbers):
+            column.extend(values)
+        return len(values)
+
+    def _add_numbers(self, column: Column | None, text: bytes) -> int:
+        """As ``_add``, of numbers or lists of them; 0 where they are anything else."""
+        try:
+            found: Any = self.parser.parse(text)
+            if column is None:
+                return len(found)
+            if isinstance(column, Numbers):
+                if text.find(b"[", 1) > 0:
+                    return 0
+                numbers = np.frombuffer(found.as_buffer(of_type="d"))
+                column.extend(numbers)
+                return len(numbers)
+            lengths = np.array([len(one) for one in found], np.int64)
+            n = int(lengths.sum())
+            # An empty buffer cannot be taken; lists within lists add to the brackets.
+            flat = np.frombuffer(found.as_buffer(of_type="d")) if n else np.zeros(0)
+        except (ValueError, TypeError, RuntimeError):
+            return 0
+        brackets = np.count_nonzero(np.frombuffer(text, np.uint8) == ord("["))
+        if len(flat) != n or brackets != len(lengths) + 1 or not isinstance(column, Lists):
+            return 0
+        column.extend(flat, lengths)
+        return len(lengths)
+
+    def _loads(self, text: bytes) -> Any:
+        """A JSON value as Python's objects, by whichever parser takes it."""
+        if self.unique and b"{" in text:
+            return self._loads_unique(text)
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            pass
+        try:
+            return json.loads(text.decode("utf-8", "replace"))
+        except ValueError:
+            raise _InvalidError from None
+
+    def _loads_unique(self, text: bytes) -> Any:
+        decoded = text.decode("utf-8", "replace")
+        try:
+            return json.loads(decoded, object_pairs_hook=without_repeats)
+        except RepeatedKeyError as error:
+            self.repeated = self.repeated or str(error)
+            try:
+                return json.loads(decoded)
+            except ValueError:
+                raise _InvalidError from None
+        except ValueError:
+            raise _InvalidError from None
