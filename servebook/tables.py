@@ -13,6 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from servebook.gap_table import SCHEMA as GAPS
+from servebook.gap_table import GapTable
+
 __all__ = ["SCHEMAS", "Tables", "empty", "table"]
 
 _S, _I, _F, _B = pa.string(), pa.int64(), pa.float64(), pa.bool_()
@@ -74,15 +77,6 @@ _REQUESTS = [
     ("flags", pa.list_(_S)),  # short_output, ...
 ]
 
-_GAPS = [
-    ("run_id", _S),
-    ("request_id", _S),
-    ("index", pa.int32()),  # 0 = gap after the first chunk
-    ("end_ns", _I),
-    ("gap_ns", _I),
-    ("tokens", pa.int32()),  # in the chunk that ends the gap; null if unknown
-]
-
 _SAMPLES = [
     ("source", _S),  # file, relative to the inspected root
     ("line", _I),
@@ -141,7 +135,7 @@ _REFUSED = [("path", _S), ("reason", _S)]
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": pa.schema(_RUNS),
     "requests": pa.schema(_REQUESTS),
-    "gaps": pa.schema(_GAPS),
+    "gaps": GAPS,
     "samples": pa.schema(_SAMPLES),
     "engine": pa.schema(_ENGINE),
     "ports": pa.schema(_PORTS),
@@ -188,7 +182,7 @@ class Tables:
 
     runs: pa.Table = field(default_factory=lambda: empty("runs"))
     requests: pa.Table = field(default_factory=lambda: empty("requests"))
-    gaps: pa.Table = field(default_factory=lambda: empty("gaps"))
+    gaps: pa.Table | GapTable = field(default_factory=lambda: empty("gaps"))
     samples: pa.Table = field(default_factory=lambda: empty("samples"))
     engine: pa.Table = field(default_factory=lambda: empty("engine"))
     set_aside: pa.Table = field(default_factory=lambda: empty("set_aside"))
@@ -199,8 +193,14 @@ class Tables:
         """All parts' rows, in the order given."""
         parts = list(parts)
         return cls(
-            **{
-                f.name: pa.concat_tables([getattr(p, f.name) for p in parts] or [empty(f.name)])
-                for f in fields(cls)
-            }
+            **{f.name: _together([getattr(p, f.name) for p in parts], f.name) for f in fields(cls)}
         )
+
+
+def _together(tables: list[Any], name: str) -> Any:
+    tables = [one for one in tables if one.num_rows]
+    if any(isinstance(one, GapTable) for one in tables):
+        if all(isinstance(one, GapTable) for one in tables):
+            return GapTable(part for one in tables for part in one.parts)
+        tables = [one.table if isinstance(one, GapTable) else one for one in tables]
+    return pa.concat_tables(tables or [empty(name)])

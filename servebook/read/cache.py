@@ -4,6 +4,10 @@ The key covers the content of each file (sha256), where the files lie below the 
 reader's options and the source code of all readers; so a hit is never stale. An entry is a folder
 that appears by one rename and carries a checksum of each table: a torn, altered or foreign one is
 thrown away and built again. A folder that cannot be written means no cache, not an error.
+
+Gaps are files of their own, one a part, checked by CRC-32 piece by piece; those of a large dump are
+not read into memory, but put under a second name (``servebook.read.spool``), so that they last
+for whoever reads them when the entry is removed meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -19,38 +24,34 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from servebook import gap_table
 from servebook import tables as tables_module
+from servebook.gap_table import GapPart, GapTable, InFile, InMemory
 from servebook.read.source import Source, relative
+from servebook.read.spool import Spool, crc32_of, write
 from servebook.read.sums import cache_folder as default_folder
-from servebook.tables import SCHEMAS, Tables, empty
+from servebook.tables import SCHEMAS, Tables
 
 __all__ = ["Cache", "default_folder", "reader_version", "source_key"]
 
 _INDEX = "entry.json"
-_FORM = "servebook tables 1"
+_FORM = "servebook tables 2"
 _LARGE = 4 << 20
-_NAMES = ["run_id", "request_id"]
 _USUAL = {"compression": "zstd"}
-#: Gaps are many, and their numbers do not repeat: differences take less room than zstd leaves, and
-#: a third of its time.
-_PARQUET: dict[str, dict[str, Any]] = {
-    "gaps": {
-        "compression": "none",
-        "use_dictionary": _NAMES,
-        "column_encoding": dict.fromkeys(("index", "end_ns", "gap_ns"), "DELTA_BINARY_PACKED"),
-        "write_statistics": False,
-    }
-}
+#: Of a dump with more gaps they stay in their files.
+_MOST_IN_MEMORY = 1 << 23
 
 
 @functools.cache
 def reader_version() -> str:
     """A digest of all code that turns files into tables."""
     digest = hashlib.sha256()
-    modules = [*Path(__file__).parent.glob("*.py"), Path(tables_module.__file__)]
+    others = (tables_module, gap_table)
+    modules = [*Path(__file__).parent.glob("*.py"), *(Path(str(one.__file__)) for one in others)]
     for module in sorted(modules, key=lambda path: path.name):
         digest.update(module.name.encode() + b"\0" + module.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -146,15 +147,66 @@ class Cache:
 
 
 def _write(folder: Path, key: str, tables: Tables) -> None:
-    sums = {}
+    index: dict[str, Any] = {"form": _FORM, "key": key, "reader": reader_version()}
+    index["sha256"] = sums = {}
     for field in fields(tables):
         table = getattr(tables, field.name)
+        if isinstance(table, GapTable):
+            index["gap_crc32"] = [
+                _write_part(folder / _part_name(n), part) for n, part in enumerate(table.parts)
+            ]
+            table = _spans(table)
         if table.num_rows:
             path = folder / f"{field.name}.parquet"
-            pq.write_table(table, path, **_PARQUET.get(field.name, _USUAL))
+            pq.write_table(table, path, **_USUAL)
             sums[field.name] = _sha256(path)
-    index = {"form": _FORM, "key": key, "reader": reader_version(), "sha256": sums}
     (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
+
+
+def _part_name(number: int) -> str:
+    return f"gaps-{number:05d}.parquet"
+
+
+def _write_part(path: Path, part: GapPart) -> int:
+    """The part's file under another name where that can be, else written; its checksum."""
+    if isinstance(part.data, InMemory):
+        return write(path, part.data).crc32
+    try:
+        os.link(part.data.path, path)
+    except OSError:  # another file system
+        shutil.copyfile(part.data.path, path)
+    return part.data.crc32
+
+
+_SPANS = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("run_id", pa.string()),
+        ("request_id", pa.string()),
+        ("first", pa.int64()),
+        ("count", pa.int64()),
+        ("start_ns", pa.int64()),
+    ]
+)
+
+
+def _spans(gaps: GapTable) -> pa.Table:
+    """One row per part and request that has gaps in it."""
+    return pa.concat_tables(
+        [
+            pa.table(
+                [
+                    pa.repeat(pa.scalar(number, pa.int32()), len(part.count)),
+                    pa.repeat(pa.scalar(part.run_id), len(part.count)),
+                    part.request_id,
+                    *map(pa.array, (part.first, part.count, part.start_ns)),
+                ],
+                schema=_SPANS,
+            )
+            for number, part in enumerate(gaps.parts)
+        ]
+        or [_SPANS.empty_table()]
+    )
 
 
 def _read(entry: Path, key: str) -> Tables:
@@ -163,23 +215,49 @@ def _read(entry: Path, key: str) -> Tables:
         raise ValueError("an entry of something else")
     found = {}
     for field in fields(Tables):
-        schema = SCHEMAS[field.name]
-        if field.name not in index["sha256"]:
-            found[field.name] = empty(field.name)
-            continue
-        content = (entry / f"{field.name}.parquet").read_bytes()
-        if hashlib.sha256(content).hexdigest() != index["sha256"][field.name]:
-            raise ValueError("a table that was altered")
-        threads = len(content) > _LARGE  # for a small table they cost more than they save
-        names = _NAMES if field.name in _PARQUET else []
-        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=names)
-        table = file.read(use_threads=threads)
-        if names:  # spelled out here, which takes a quarter of the time
-            table = table.cast(schema)
-        if not table.schema.equals(schema):
-            raise ValueError("a table of another schema")
-        found[field.name] = table.replace_schema_metadata(None)
+        packed = field.name == "gaps" and "gap_crc32" in index
+        schema = _SPANS if packed else SCHEMAS[field.name]
+        table = schema.empty_table()
+        if field.name in index["sha256"]:
+            path = entry / f"{field.name}.parquet"
+            if _sha256(path) != index["sha256"][field.name]:
+                raise ValueError("a table that was altered")
+            # For a small table threads cost more than they save.
+            table = pq.ParquetFile(path).read(use_threads=path.stat().st_size > _LARGE)
+            if not table.schema.equals(schema):
+                raise ValueError("a table of another schema")
+        table = table.replace_schema_metadata(None)
+        found[field.name] = _gaps(entry, table, index["gap_crc32"]) if packed else table
     return Tables(**found)
+
+
+def _gaps(entry: Path, spans: pa.Table, sums: list[int]) -> GapTable:
+    """The gaps of an entry; raises ValueError where a file is not what was written."""
+    number = spans["part"].to_numpy()
+    if not np.array_equal(np.unique(number), np.arange(len(sums))):
+        raise ValueError("parts that are not there")
+    spans = spans.combine_chunks()
+    bounds = np.searchsorted(number, np.arange(len(sums) + 1))
+    total = int(spans["count"].to_numpy().sum())
+    spool = Spool() if total > _MOST_IN_MEMORY else None
+    parts = []
+    for at, crc32 in enumerate(sums):
+        own = spans.slice(bounds[at], bounds[at + 1] - bounds[at]).combine_chunks()
+        columns = {name: own[name].to_numpy() for name in ("first", "count", "start_ns")}
+        path = entry / _part_name(at)
+        if spool is not None:
+            with contextlib.suppress(OSError):  # another file system
+                os.link(path, held := spool.next())
+                path = held
+        if crc32_of(path) != crc32:
+            raise ValueError("gaps that were altered")
+        if pq.read_metadata(path).num_rows < int((columns["first"] + columns["count"]).max()):
+            raise ValueError("fewer gaps than requests say")
+        data: InFile | InMemory = InFile(path, crc32, spool)
+        data = data if spool is not None else InMemory(*data.read())
+        request_id = own["request_id"].combine_chunks()
+        parts.append(GapPart(own["run_id"][0].as_py(), request_id, **columns, data=data))
+    return GapTable(parts)
 
 
 def _sha256(path: Path) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from servebook.gap_table import NO_CLOCK, GapPart, GapTable
 from servebook.read.manifest import RunEntry
 from servebook.tables import Tables
 
@@ -86,6 +89,9 @@ def shifted(part: Tables, shifts: Mapping[str, int]) -> Tables:
     moved = {}
     for name, columns in _TIMES.items():
         this = getattr(part, name)
+        if isinstance(this, GapTable):
+            moved[name] = this.changed(partial(_later, shifts=shifts))
+            continue
         index = pc.index_in(this["run_id"], value_set=pa.array(order, pa.string()))
         shift = pc.fill_null(pc.take(by, index), 0)
         for column in columns:
@@ -93,3 +99,9 @@ def shifted(part: Tables, shifts: Mapping[str, int]) -> Tables:
             this = this.set_column(at, this.schema.field(at), pc.add(this[column], shift))
         moved[name] = this
     return dataclasses.replace(part, **moved)
+
+
+def _later(part: GapPart, shifts: Mapping[str, int]) -> GapPart:
+    shift = shifts.get(part.run_id, 0)
+    known = part.start_ns != NO_CLOCK
+    return dataclasses.replace(part, start_ns=part.start_ns + np.where(known, shift, 0))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from servebook.gap_table import GapTable
 from servebook.tables import Tables
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def masked(campaign: Campaign) -> Campaign:
     tables = {}
     for part in dataclasses.fields(Tables):
         table = getattr(campaign.tables, part.name)
+        if isinstance(table, GapTable):
+            tables[part.name] = table.changed(
+                lambda one: dataclasses.replace(one, run_id=rename(one.run_id))
+            )
+            continue
         for column in _TEXTS.get(part.name, ()):
             table = _mapped(table, column, rename)
         tables[part.name] = table

@@ -1,20 +1,24 @@
 """Collects the requests and gaps of one run, and counts what they add up to.
 
-Readers hand over one request at a time; the tables are built once, column by column, with the
-gaps as one array per request (never one Python object per gap).
+Readers hand over one request at a time or whole columns; gaps come as arrays (never one Python
+object per gap), and what follows from their lengths is not built (``servebook.gap_table``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from servebook.tables import SCHEMAS, empty, table
+from servebook.gap_table import NO_CLOCK, GapPart, GapTable, InFile, InMemory, Lengths, narrow
+from servebook.read.spool import Spool, write
+from servebook.tables import SCHEMAS, table
 
 __all__ = ["NO_STARTS", "SUMMARY_ONLY", "Aside", "Ints", "Requests", "set_aside", "workload"]
 
@@ -29,38 +33,46 @@ NO_STARTS = "no start times: each request's times count from its own start"
 _COLUMNS = [name for name in SCHEMAS["requests"].names if name != "run_id"]
 
 
-#: Gaps in one piece of the table ``gaps``.
-_PIECE = 1 << 20
+#: Gaps of one part of the table ``gaps``.
+_PART = 1 << 22
+#: From so many gaps of one run on its parts go to files.
+_MOST_IN_MEMORY = 1 << 23
 
 
-def _repeated(names: Sequence[str], counts: Ints) -> pa.Array:
-    """Each text as many times in a row as ``counts`` says."""
-    raw = [name.encode() for name in names]
-    width = len(raw[0])
-    n = int(counts.sum())
-    if len({len(name) for name in raw}) > 1 or not 0 < width * n < 2**31:
-        owner = np.repeat(np.arange(len(raw), dtype=np.int32), counts)
-        return pa.DictionaryArray.from_arrays(pa.array(owner), pa.array(names)).cast(pa.string())
-    # Texts of one length, as ids mostly are, are copied as blocks: a tenth of the time.
-    text = np.repeat(np.frombuffer(b"".join(raw), f"V{width}"), counts)
-    starts = np.arange(0, width * n + 1, width, dtype=np.int32)
-    return pa.StringArray.from_buffers(n, pa.py_buffer(starts), pa.py_buffer(text))
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """Gaps on their way into a part: of some requests, as they were handed over."""
+
+    request_id: pa.Array
+    count: Ints
+    start_ns: Ints
+    gap_ns: Lengths
+    tokens: Ints | None
 
 
 class Requests:
-    """The requests of one run in file order; ``add`` them, then take the tables and counts."""
+    """The requests of one run in file order; ``add`` them, then take the tables and counts.
+
+    One by one (``add``) or as columns (``add_many``). Of large runs the gaps go to files of
+    ``servebook.read.spool``, so that memory holds the requests and the gaps of one part.
+    """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-        self._gap_ns: list[Ints] = []
-        self._gap_start: list[int] = []
-        self._gap_owner: list[str] = []
-        self._gap_tokens: list[Ints | None] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._n_batched = 0
+        self._changes: dict[str, dict[int, Any]] = {}
+        self._one: list[tuple[str, int, int, Ints, Ints | None]] = []
+        self._open: list[_Open] = []
+        self._n_open = 0
+        self._parts: list[GapPart] = []
+        self._n_parts = 0
+        self._spool: Spool | None = None
         self._gaps_profiling = 0
 
     def __len__(self) -> int:
-        return len(self._columns["request_id"])
+        return self._n_batched + len(self._columns["request_id"])
 
     def add(
         self,
@@ -77,106 +89,206 @@ class Requests:
         for name, values in self._columns.items():
             values.append(row.get(name))
         if gap_ns is not None and len(gap_ns):
-            self._gap_ns.append(gap_ns)
-            self._gap_start.append(-1 if gap_start_ns is None else gap_start_ns)
-            self._gap_owner.append(row["request_id"])
-            self._gap_tokens.append(gap_tokens)
-            self._gaps_profiling += len(gap_ns) if row.get("phase") == "profiling" else 0
+            self._take(row["request_id"], row.get("phase"), gap_ns, gap_start_ns, gap_tokens)
+
+    def add_many(
+        self,
+        columns: Mapping[str, Any],
+        gap_ns: Lengths,
+        counts: Ints,
+        gap_start_ns: Ints,
+        gap_tokens: Ints | None = None,
+    ) -> None:
+        """Add n requests: columns of ``requests`` of n values each, those left out are null.
+
+        ``gap_ns`` and ``gap_tokens`` (negative: unknown) hold the gaps of all of them, one request
+        after the other; ``counts`` says how many each has, ``gap_start_ns`` when the first began
+        (negative: no clock).
+        """
+        batch = table("requests", columns).select(_COLUMNS).combine_chunks()
+        self._close_rows()
+        self._batches += batch.to_batches()
+        self._n_batched += batch.num_rows
+        if len(gap_ns):
+            has = counts > 0
+            ids = batch["request_id"].combine_chunks().filter(pa.array(has))
+            self._one_to_open()
+            starts = np.where(gap_start_ns < 0, NO_CLOCK, gap_start_ns)[has]
+            one = _Open(ids, counts[has], starts, gap_ns, gap_tokens)
+            self._open.append(one)
+            profiling = pc.equal(batch["phase"], "profiling").to_numpy()
+            self._gaps_profiling += int(counts[profiling].sum())
+            self._grown(len(gap_ns))
+
+    def add_part(self, columns: Mapping[str, Any], part: GapPart) -> None:
+        """Add requests whose gaps are a part already; ``columns`` as in ``add_many``."""
+        none = np.empty(0, np.int64)
+        self.add_many(columns, none, none, none)
+        self._close()
+        profiling = pc.equal(self._batches[-1]["phase"], "profiling") if len(self) else None
+        if part.n:
+            ids = self._batches[-1]["request_id"].filter(profiling)
+            own = pc.is_in(part.request_id, value_set=ids).to_numpy(zero_copy_only=False)
+            self._gaps_profiling += int(part.count[own].sum())
+            self._parts.append(replace(part, run_id=self.run_id))
+            self._n_parts += part.n
 
     def late_chunks(self, index: int, ttft_ns: int, gap_ns: Ints) -> None:
         """Give a request of a failed stream the chunks that another file kept of it."""
-        start = self._columns["start_ns"][index]
-        first = self._columns["first_token_ns"][index] = start + ttft_ns
+        first = self.value("start_ns", index) + ttft_ns
+        self.change("first_token_ns", index, first)
         if len(gap_ns):
-            self._gap_ns.append(gap_ns)
-            self._gap_start.append(first)
-            self._gap_owner.append(self._columns["request_id"][index])
-            self._gap_tokens.append(None)
-            profiling = self._columns["phase"][index] == "profiling"
-            self._gaps_profiling += len(gap_ns) if profiling else 0
+            name, phase = self.value("request_id", index), self.value("phase", index)
+            self._take(name, phase, gap_ns, first, None)
 
-    def column(self, name: str) -> list[Any]:
-        """One column of the requests added so far, in file order."""
-        return self._columns[name]
+    def _take(
+        self, name: str, phase: Any, gap_ns: Ints, start_ns: int | None, tokens: Ints | None
+    ) -> None:
+        start = NO_CLOCK if start_ns is None or start_ns < 0 else start_ns
+        self._one.append((name, len(gap_ns), start, gap_ns, tokens))
+        self._gaps_profiling += len(gap_ns) if phase == "profiling" else 0
+        self._grown(len(gap_ns))
+
+    def _grown(self, n: int) -> None:
+        self._n_open += n
+        if self._n_open >= _PART:
+            self._close()
+
+    def _one_to_open(self) -> None:
+        if self._one:
+            names, counts, starts, lengths, tokens = zip(*self._one, strict=True)
+            told = None
+            if any(one is not None for one in tokens):
+                told = np.concatenate(
+                    [
+                        np.full(n, -1) if one is None else one
+                        for n, one in zip(counts, tokens, strict=True)
+                    ]
+                )
+            ids = pa.array(names, pa.string())
+            self._open.append(
+                _Open(ids, np.array(counts), np.array(starts), np.concatenate(lengths), told)
+            )
+            self._one = []
+
+    def _close(self) -> None:
+        """Make a part of what is open; in a file where the run has many gaps."""
+        self._one_to_open()
+        if not self._open:
+            return
+        told = None
+        if any(one.tokens is not None for one in self._open):
+            told = np.concatenate(
+                [
+                    np.full(len(one.gap_ns), -1) if one.tokens is None else one.tokens
+                    for one in self._open
+                ]
+            ).astype(np.int32)
+        data: InMemory | InFile
+        data = InMemory(narrow(np.concatenate([one.gap_ns for one in self._open])), told)
+        count = np.concatenate([one.count for one in self._open])
+        part = GapPart(
+            self.run_id,
+            pa.concat_arrays([one.request_id for one in self._open]),
+            np.cumsum(count) - count,
+            count,
+            np.concatenate([one.start_ns for one in self._open]),
+            data,
+        )
+        self._open, self._n_open = [], 0
+        self._parts.append(part)
+        self._n_parts += part.n
+        if self._n_parts > _MOST_IN_MEMORY:
+            self._to_files()
+
+    def _to_files(self) -> None:
+        try:
+            self._spool = self._spool or Spool()
+            for at, part in enumerate(self._parts):
+                if isinstance(part.data, InMemory):
+                    file = write(self._spool.next(), part.data, self._spool)
+                    self._parts[at] = replace(part, data=file)
+        except OSError:  # nowhere to write: they stay in memory
+            return
+
+    def _close_rows(self) -> None:
+        n = len(self._columns["request_id"])
+        if n:
+            self._batches += table("requests", self._columns).select(_COLUMNS).to_batches()
+            self._n_batched += n
+            self._columns = {name: [] for name in _COLUMNS}
+
+    def column(self, name: str) -> Any:
+        """One column of the requests added so far, in file order.
+
+        Of requests added one by one it is the list itself, in which values can be set.
+        """
+        return tuple(self.values(name).to_pylist()) if self._batches else self._columns[name]
+
+    def values(self, name: str) -> pa.ChunkedArray:
+        """One column of the requests added so far, in file order, as Arrow has it."""
+        kind = SCHEMAS["requests"].field(name).type
+        rows = pa.array(self._columns[name], type=kind, from_pandas=True)
+        found = pa.chunked_array([*(batch[name] for batch in self._batches), rows], type=kind)
+        if changes := self._changes.get(name):
+            new = found.to_pylist()
+            for index, value in changes.items():
+                new[index] = value
+            found = pa.chunked_array([pa.array(new, kind)], type=kind)
+        return found
+
+    def value(self, name: str, index: int) -> Any:
+        """One value of a column."""
+        if index in self._changes.get(name, {}):
+            return self._changes[name][index]
+        if index >= self._n_batched:
+            return self._columns[name][index - self._n_batched]
+        return self.values(name)[index].as_py()
+
+    def change(self, name: str, index: int, value: Any) -> None:
+        """Set one value of a column."""
+        if index >= self._n_batched:
+            self._columns[name][index - self._n_batched] = value
+        else:
+            self._changes.setdefault(name, {})[index] = value
 
     def requests(self) -> pa.Table:
         """Table ``requests``."""
-        return table("requests", {"run_id": [self.run_id] * len(self), **self._columns})
+        run_id = pa.repeat(pa.scalar(self.run_id, pa.string()), len(self))
+        columns = {name: self.values(name) for name in _COLUMNS}
+        return table("requests", {"run_id": run_id, **columns})
 
-    def gaps(self) -> pa.Table:
+    def gaps(self) -> GapTable:
         """Table ``gaps``: every gap of every request, failed and warm-up ones included."""
-        if not self._gap_ns:
-            return empty("gaps")
-        tokens = any(tokens is not None for tokens in self._gap_tokens)
-        ends = np.cumsum([len(gaps) for gaps in self._gap_ns])
-        parts, first = [], 0
-        while first < len(ends):  # a column of text holds 2 GiB in one piece, so in pieces
-            done = ends[first - 1] if first else 0
-            last = int(np.searchsorted(ends, done + _PIECE, "right"))
-            last = max(last, first + 1)
-            parts.append(self._gap_piece(slice(first, last), tokens))
-            first = last
-        return pa.concat_tables(parts)
-
-    def _gap_piece(self, part: slice, with_tokens: bool) -> pa.Table:
-        """The gaps of some of the requests that have any."""
-        lengths = np.array([len(gaps) for gaps in self._gap_ns[part]])
-        gap_ns = np.concatenate(self._gap_ns[part])
-        first = np.cumsum(lengths) - lengths
-        index = np.arange(len(gap_ns), dtype=np.int32)
-        index -= np.repeat(first.astype(np.int32), lengths)
-        # Whole numbers: the running sum is exact, so that end times never step back.
-        end = np.cumsum(gap_ns)
-        start = np.array(self._gap_start[part])
-        end += np.repeat(start - (end[first] - gap_ns[first]), lengths)
-        no_clock = np.repeat(start < 0, lengths) if (start < 0).any() else None
-        columns = {
-            "run_id": _repeated([self.run_id], np.array([len(gap_ns)])),
-            "request_id": _repeated(self._gap_owner[part], lengths),
-            "index": pa.array(index),
-            "end_ns": pa.array(end, mask=no_clock),
-            "gap_ns": pa.array(gap_ns),
-        }
-        if with_tokens:
-            parts = [
-                np.full(n, -1) if tokens is None else tokens
-                for tokens, n in zip(self._gap_tokens[part], lengths, strict=True)
-            ]
-            tokens = np.concatenate(parts)
-            columns["tokens"] = pa.array(tokens, pa.int32(), mask=tokens < 0)
-        return table("gaps", columns)
+        self._close()
+        return GapTable(self._parts)
 
     def counts(self) -> dict[str, int | None]:
         """Columns of ``runs`` that follow from the requests: counts, first start, last end.
 
         ``n_gaps`` counts the gaps of profiling requests, whatever their status.
         """
-        phase, status = self._columns["phase"], self._columns["status"]
-        profiling = [i for i, p in enumerate(phase) if p == "profiling"]
-        by_status = Counter(status[i] for i in profiling)
-        starts = [s for i in profiling if (s := self._columns["start_ns"][i]) is not None]
-        ends = [e for i in profiling if (e := self._columns["end_ns"][i]) is not None]
+        profiling = pc.fill_null(pc.equal(self.values("phase"), "profiling"), False)
+        by_status = Counter(self.values("status").filter(profiling).to_pylist())
+        n = sum(by_status.values())
         return {
-            "n_requests": len(profiling),
+            "n_requests": n,
             "n_ok": by_status["ok"],
             "n_failed": by_status["failed"],
             "n_cancelled": by_status["cancelled"],
-            "n_warmup": len(phase) - len(profiling),
+            "n_warmup": len(self) - n,
             "n_gaps": self._gaps_profiling,
-            "start_ns": min(starts, default=None),
-            "end_ns": max(ends, default=None),
+            "start_ns": pc.min(self.values("start_ns").filter(profiling)).as_py(),
+            "end_ns": pc.max(self.values("end_ns").filter(profiling)).as_py(),
         }
 
     def median(self, name: str) -> int | None:
         """Median of a column over ok profiling requests; None where none has a value."""
-        values = [
-            value
-            for value, phase, status in zip(
-                self._columns[name], self._columns["phase"], self._columns["status"], strict=True
-            )
-            if value is not None and phase == "profiling" and status == "ok"
-        ]
-        return round(float(np.median(values))) if values else None
+        ok = pc.and_(
+            pc.equal(self.values("phase"), "profiling"), pc.equal(self.values("status"), "ok")
+        )
+        values = self.values(name).filter(ok).drop_null().to_numpy()
+        return round(float(np.median(values))) if len(values) else None
 
 
 def workload(isl: int | None, osl: int | None) -> str | None:
