@@ -70,9 +70,9 @@
     }
     // A chart that is drawn anew for another width keeps its run.
     if (old) list.value = old.querySelector("select").value;
-    const show = () => {
-      for (const name of choices.reset) view.signal(name, null); // another run, another window
-      return view.signal(choices.param, list.value).runAsync();
+    const show = async () => {
+      await page.unzoom(plot); // another run, another window
+      await view.signal(choices.param, list.value).runAsync();
     };
     if (old && list.value !== choices.values[0][0]) show();
     list.addEventListener("change", show);
@@ -81,44 +81,8 @@
     else plot.before(box);
   }
 
-  // Charts without axes that move are magnified as pictures: the view box shrinks around the pointer.
-  const MOST = 12;
-  function magnify(plot) {
-    const svg = plot.querySelector(".live svg");
-    const whole = ["width", "height"].map((name) => parseFloat(svg.getAttribute(name)));
-    let box = [0, 0, ...whole];
-    const set = (x, y, width) => {
-      const share = Math.min(1, Math.max(1 / MOST, width / whole[0]));
-      const size = whole.map((side) => side * share);
-      const from = [x, y].map((at, i) => Math.min(Math.max(0, at), whole[i] - size[i]));
-      box = [...from, ...size];
-      svg.setAttribute("viewBox", box.join(" "));
-      plot.classList.toggle("magnified", share < 1);
-    };
-    svg.addEventListener(
-      "wheel",
-      (event) => {
-        if (!event.ctrlKey && !event.metaKey) return;
-        event.preventDefault();
-        const frame = svg.getBoundingClientRect();
-        const at = [(event.clientX - frame.left) / frame.width, (event.clientY - frame.top) / frame.height];
-        const width = Math.min(whole[0], Math.max(whole[0] / MOST, box[2] * Math.pow(1.002, event.deltaY)));
-        const height = (width * whole[1]) / whole[0];
-        set(box[0] + at[0] * (box[2] - width), box[1] + at[1] * (box[3] - height), width);
-      },
-      { passive: false },
-    );
-    svg.addEventListener("pointermove", (event) => {
-      if (!event.shiftKey || !(event.buttons & 1)) return;
-      const frame = svg.getBoundingClientRect();
-      set(box[0] - (event.movementX * box[2]) / frame.width, box[1] - (event.movementY * box[3]) / frame.height, box[2]);
-    });
-    svg.addEventListener("dblclick", () => set(0, 0, whole[0]));
-  }
-
   page.drawn.push((plot, view, spec) => {
     if (spec.usermeta && spec.usermeta.choices) choose(plot, view, spec.usermeta.choices);
-    if (!(spec.usermeta && spec.usermeta.zoom)) magnify(plot);
     if (!symbols(view.scenegraph().root, []).some((item) => item.datum.concurrency !== undefined)) return;
     view.addEventListener("pointerover", (event, item) => {
       if (item && item.datum && item.datum.concurrency !== undefined) mark(item.datum, item);

@@ -13,7 +13,7 @@
   const words = JSON.parse(document.getElementById("words").textContent);
   const say = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (all, name) => (name in values ? values[name] : all));
   const count = (key, n) => say(`${key}.${n === 1 ? "one" : "many"}`, { n: n.toLocaleString("en") });
-  const page = { live: live, drawn: [], say: say, count: count };
+  const page = { live: live, drawn: [], patch: (spec) => spec, say: say, count: count };
   window.servebook = page;
 
   // The page keeps rows as columns, and the look that charts share once.
@@ -86,6 +86,7 @@
     actions: false,
     renderer: "svg",
     loader: loader,
+    patch: page.patch,
     tooltip: { theme: dark.matches ? "dark" : "light" },
   });
 
@@ -123,7 +124,7 @@
       if (live.has(plot)) live.get(plot).result.finalize();
       live.set(plot, { result: result, room: room });
       plot.dataset.state = "interactive";
-      for (const hook of page.drawn) hook(plot, result.view, spec);
+      for (const hook of page.drawn) hook(plot, result.view, spec, result.vgSpec);
     } catch (error) {
       box.remove();
       plot.dataset.state = "static";

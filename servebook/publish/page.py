@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 #: The page's own scripts, in the order in which they run.
-SCRIPTS = ("page.js", "linked.js", "tools.js")
+SCRIPTS = ("page.js", "linked.js", "tools.js", "zoom.js")
 
 MOST_ROWS = 100
 OPEN_ROWS = 12  # a table without a chart is folded when it is longer, unless it asks to be open

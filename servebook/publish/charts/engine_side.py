@@ -108,4 +108,4 @@ def over_time(steps: pd.DataFrame, bands: pd.DataFrame) -> Any:
             .encode(x=x, y=alt.Y("top:Q"), text="text:N"),
         ),
         height=300,
-    )
+    ).properties(usermeta={"zoom": "x"})

@@ -66,13 +66,6 @@ def timeline(blocks: pd.DataFrame, kinds: list[tuple[str, str]], runs: pd.DataFr
             title=None, orient="top", direction="horizontal", symbolType="square", columns=4
         ),
     )
-    zoom = alt.selection_interval(
-        name="zoom",
-        encodings=["x"],
-        bind="scales",
-        zoom="wheel![event.ctrlKey || event.metaKey]",
-        translate="[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!",
-    )
     bars = (
         alt.Chart(blocks)
         .transform_filter("datum.run === run")
@@ -81,8 +74,6 @@ def timeline(blocks: pd.DataFrame, kinds: list[tuple[str, str]], runs: pd.DataFr
         )
         .mark_rect(aria=False)
         .encode(x=x, x2="t1_s:Q", y=y, y2="b:Q", color=fill)
-        .add_params(zoom)
-        # Else Altair names it by a hash of how the rows print, which the terminal's width changes.
         .properties(name="lanes")
     )
     rules = (
@@ -94,10 +85,10 @@ def timeline(blocks: pd.DataFrame, kinds: list[tuple[str, str]], runs: pd.DataFr
     layers = [bars, rules, *_remarks(runs)]
     height = LANE_PX * int(runs["n_lanes"].iloc[0]) + 110
     whole = theme.finish(alt.layer(*layers).add_params(here, window), height=height)
-    notes: dict[str, Any] = {"zoom": True}
+    notes: dict[str, Any] = {"zoom": "x"}
     if len(runs) > 1:
         values = [[str(r["run"]), str(r["label"])] for r in runs.to_dict("records")]
-        notes["choices"] = {"param": "run", "reset": ["zoom_t0_s"], "values": values}
+        notes["choices"] = {"param": "run", "values": values}
     return whole.properties(usermeta=notes)
 
 

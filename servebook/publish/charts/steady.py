@@ -58,4 +58,4 @@ def in_flight_over_time(
         .mark_text(baseline="top", fontWeight="bold", color=theme.INK, lineHeight=15)
         .encode(x=alt.X("middle:Q"), y=alt.Y("up:Q"), text="inside:N"),
     ]
-    return theme.finish(alt.layer(*layers), height=height)
+    return theme.finish(alt.layer(*layers), height=height).properties(usermeta={"zoom": "x"})
