@@ -6,7 +6,7 @@ failed ones included, in seconds where its summary is in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,24 @@ import numpy.typing as npt
 from servebook.errors import DumpError
 from servebook.read.errorkind import error_kind
 from servebook.read.files import sha256
+from servebook.read.json_columns import Column, is_list
 from servebook.read.records import Aside, set_aside, workload
 from servebook.read.source import Source, relative
 from servebook.read.values import whole
 from servebook.tables import Tables
 
 __all__ = [
+    "LISTS",
     "is_detailed",
     "last_token_ns",
     "lists_of",
     "outcome",
-    "slots",
     "tables_of_results",
     "workload_of_totals",
 ]
 
 #: Lists of which at least one makes a result detailed (others stand in summaries too).
-_LISTS = ("ttfts", "itls", "output_lens")
+LISTS = ("ttfts", "itls", "output_lens")
 
 
 def tables_of_results(
@@ -77,23 +78,17 @@ def tables_of_results(
 
 def is_detailed(result: Mapping[str, Any]) -> bool:
     """Whether a result has per-request lists with something in them."""
-    return any(isinstance(v := result.get(name), list) and v for name in _LISTS)
+    return any(is_list(v := result.get(name)) and len(v) for name in LISTS)
 
 
-def lists_of(result: Mapping[str, Any], more: Sequence[str]) -> dict[str, list[Any]]:
+def lists_of(result: Mapping[str, Any], more: Sequence[str]) -> dict[str, Column | list[Any]]:
     """The per-request lists by name, ``more`` too; raises ValueError for different lengths."""
-    lists = {n: v for n in (*_LISTS, *more) if isinstance(v := result.get(n), list)}
+    lists = {n: v for n in (*LISTS, *more) if is_list(v := result.get(n))}
     lengths = {name: len(values) for name, values in lists.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} with {n}" for name, n in lengths.items())
         raise ValueError(f"per-request lists of different lengths ({told})")
     return lists
-
-
-def slots(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """What each request has in the lists, by their names."""
-    for values in zip(*lists.values(), strict=True):
-        yield dict(zip(lists, values, strict=True))
 
 
 def outcome(error: str, osl: int | None, ttft_ns: int | None) -> tuple[str, str | None]:

@@ -10,13 +10,13 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
-from typing import Any, BinaryIO
+from itertools import chain, groupby, repeat
+from typing import Any, BinaryIO, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Column", "Floats", "Lists", "Numbers", "Unkept", "Values", "is_list"]
+__all__ = ["Column", "Floats", "Lists", "Numbers", "Unkept", "Values", "is_list", "sizes_of"]
 
 Floats = npt.NDArray[np.float64]
 #: Numbers beyond so many bytes go into a file.
@@ -34,7 +34,7 @@ class Column:
         raise NotImplementedError
 
 
-def is_list(value: Any) -> bool:
+def is_list(value: Any) -> TypeGuard[Column | list[Any]]:
     """Whether a value of an object was a list, kept as one or as a column."""
     return isinstance(value, list | Column)
 
@@ -81,6 +81,10 @@ class Numbers(Column):
         """Add numbers as an array, or values as a list."""
         self._parts.append(part)
 
+    def parts(self) -> list[npt.NDArray[Any] | list[Any]]:
+        """The values in order: numbers as arrays, others as lists."""
+        return self._parts
+
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
@@ -108,12 +112,15 @@ class Lists(Column):
 
     def extend_values(self, values: Sequence[Any]) -> None:
         """Add values, of which some may be no lists of numbers."""
-        for value in values:
-            found = _floats(value)
-            if found is not None:
-                self.extend(found, np.array([len(found)]))
+        arrays = [_floats(value) for value in values]
+        for usual, some in groupby(
+            zip(values, arrays, strict=True), lambda one: one[1] is not None
+        ):
+            if usual:
+                found = [array for _, array in some if array is not None]
+                self.extend(np.concatenate(found), np.array([len(one) for one in found]))
             else:
-                self._lengths.append([value])
+                self._lengths.append([value for value, _ in some])
 
     def __len__(self) -> int:
         return sum(map(len, self._lengths))
@@ -124,13 +131,13 @@ class Lists(Column):
         for lengths in self._lengths:
             yield lengths if isinstance(lengths, list) else (next(numbers), lengths)
 
-    def sizes(self) -> Iterator[int]:
-        """The length of each list; 1 for what is none and yet something."""
-        for lengths in self._lengths:
-            if isinstance(lengths, list):
-                yield from (len(v) if isinstance(v, list) else int(bool(v)) for v in lengths)
-            else:
-                yield from lengths.tolist()
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The length of each list; of what is no list of numbers 0 or 1, whether it is anything."""
+        parts = [
+            np.array([bool(v) for v in part], np.int64) if isinstance(part, list) else part
+            for part in self._lengths
+        ]
+        return np.concatenate(parts or [np.zeros(0, np.int64)])
 
     def __iter__(self) -> Iterator[Any]:
         for part in self.parts():
@@ -143,6 +150,13 @@ class Lists(Column):
                     start = end
             else:
                 yield from part
+
+
+def sizes_of(values: Column | list[Any]) -> npt.NDArray[np.int64]:
+    """The lengths of lists, and 0 or 1 of other values: whether it is anything."""
+    if isinstance(values, Lists):
+        return values.sizes()
+    return np.array([len(v) if isinstance(v, list) else bool(v) for v in values], np.int64)
 
 
 def _floats(value: Any) -> Floats | None:

@@ -17,12 +17,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servebook.read.bench_results import is_detailed, tables_of_results, workload_of_totals
-from servebook.read.files import read_text
-from servebook.read.json_objects import objects
+from servebook.read.bench_results import (
+    LISTS,
+    is_detailed,
+    tables_of_results,
+    workload_of_totals,
+)
+from servebook.read.json_columns import is_list
+from servebook.read.json_stream import objects_of
 from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.sglang_server import model_of, told
-from servebook.read.sglang_slots import add_slots
+from servebook.read.sglang_slots import MORE, add_slots
 from servebook.read.sglang_summary import DEFINITIONS, NATIVE_BACKENDS, native, whole_replies
 from servebook.read.source import File, Format, Source
 from servebook.read.values import number, whole
@@ -48,7 +53,7 @@ def find(files: Sequence[File]) -> list[Source]:
 
 def read(source: Source) -> Tables:
     """The tables of all results in one file; raises DumpError where it holds none."""
-    results = objects(read_text(source.main), unique=True)
+    results = objects_of(source.main, (*LISTS, *MORE), unique=True)
     return tables_of_results(source, results, "SGLang", _wrong, _one, _content)
 
 
@@ -57,8 +62,8 @@ FORMAT = Format("sglang", "runs", find, read, DEFINITIONS)
 
 def _content(value: Mapping[str, Any]) -> str:
     # Times are written to the last digit: two runs never share all single values.
-    single = {k: v for k, v in value.items() if not isinstance(v, list | dict)}
-    lengths = {k: len(v) for k, v in value.items() if isinstance(v, list)}
+    single = {k: v for k, v in value.items() if not (is_list(v) or isinstance(v, dict))}
+    lengths = {k: len(v) for k, v in value.items() if is_list(v)}
     return json.dumps([single, lengths], sort_keys=True)
 
 
@@ -92,18 +97,18 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
     if result.get("request_rate") == "trace":
         notes.append("requests were sent at the times of a trace")
     per_token = result.get("backend") in NATIVE_BACKENDS
-    streamed = False
+    streamed = bundled = False
     if is_detailed(result):
-        streamed = add_slots(result, requests, aside, line, per_token=per_token, asked=osl)
+        streamed, bundled = add_slots(result, requests, aside, line, per_token=per_token, asked=osl)
     if len(requests):
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
-        first = any(t is not None for t in requests.column("first_token_ns"))
+        first = requests.values("first_token_ns").null_count < len(requests)
         row["streaming"] = (first or None) if streamed else False
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
         notes.append(NO_STARTS)
         if not streamed:
             notes.append("replies came in one piece: there is no first-token time")
-        if per_token and _bundled(requests):
+        if bundled:
             notes.append(
                 "gaps were written once per token; equal ones in a row are taken for one chunk"
             )
@@ -145,8 +150,3 @@ def _lengths(result: Mapping[str, Any]) -> tuple[int | None, int | None, list[st
         None,
         [f"lengths were drawn from {low[0]:,} to {isl:,} in, {low[1]:,} to {osl:,} out"],
     )
-
-
-def _bundled(requests: Requests) -> bool:
-    tokens = requests.gaps()["tokens"].drop_null().to_numpy()
-    return bool((tokens > 1).any())

@@ -16,6 +16,7 @@ __all__ = [
     "LONGEST_NS",
     "LONGEST_S",
     "MAX_TOKENS",
+    "MAX_WHOLE",
     "boolean",
     "gap_list_ns",
     "gaps",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 #: Whole numbers up to here are exact in a float too; no count or length comes near.
-_MAX_WHOLE = 2**53
+MAX_WHOLE = 2**53
 #: Three years: no request takes longer, and sums stay far inside 64 bits.
 LONGEST_NS = 10**17
 LONGEST_S = LONGEST_NS / 1e9
@@ -53,7 +54,7 @@ def number(value: Any) -> float | None:
 def whole(value: Any) -> int | None:
     """A whole number of zero or more (4.0 is 4); None for anything else."""
     found = number(value)
-    if found is None or not 0 <= found <= _MAX_WHOLE or found != int(found):
+    if found is None or not 0 <= found <= MAX_WHOLE or found != int(found):
         return None
     return int(found)
 

@@ -17,17 +17,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from servebook.read.bench_results import is_detailed, tables_of_results, workload_of_totals
-from servebook.read.files import read_text
-from servebook.read.json_objects import objects
+import numpy as np
+import pyarrow.compute as pc
+
+from servebook.read.bench_results import (
+    LISTS,
+    is_detailed,
+    tables_of_results,
+    workload_of_totals,
+)
+from servebook.read.json_stream import objects_of
 from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source
 from servebook.read.values import model_name, number, whole
-from servebook.read.vllm_requests import add_requests
+from servebook.read.vllm_requests import MORE, add_requests
 from servebook.read.vllm_summary import client, length_asked, native, setup_notes, wall_ns
 from servebook.tables import Tables, table
 
@@ -73,15 +80,15 @@ def _holds_results(head: bytes) -> bool:
 
 def read(source: Source) -> Tables:
     """The tables of all results in one file; raises DumpError where it holds none."""
-    return tables_of_results(source, _results(read_text(source.main)), "vLLM", _wrong, _one)
+    return tables_of_results(source, _results(source.main), "vLLM", _wrong, _one)
 
 
 FORMAT = Format("vllm", "runs", find, read)
 
 
-def _results(text: str) -> Iterator[tuple[int, Any, str | None]]:
+def _results(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """The objects of a file; those of a list one by one."""
-    for line, value, reason in objects(text):
+    for line, value, reason in objects_of(path, (*LISTS, *MORE)):
         for one in value if isinstance(value, list) and reason is None else [value]:
             yield line, one, reason
 
@@ -127,7 +134,7 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
             notes.append(NO_STARTS)
         recorded = len(requests) + len(aside)
         row["n_lost"] = None if prompts is None else max(0, prompts - recorded)
-        row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
+        row["streaming"] = requests.values("first_token_ns").null_count < len(requests) or None
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
         notes += _short_outputs(requests)
     else:
@@ -156,17 +163,18 @@ def _one(result: Mapping[str, Any], run_id: str, path: str, digest: str, line: i
 
 def _short_outputs(requests: Requests) -> list[str]:
     """Flags requests below the length that most share, and says what they may be."""
-    osl, status = requests.column("osl"), requests.column("status")
-    ok = [i for i, s in enumerate(status) if s == "ok" and osl[i] is not None]
-    lengths = Counter(osl[i] for i in ok)
-    if len(lengths) < 2 or (top := max(lengths)) < 2 or lengths[top] * 2 <= len(ok):
+    ok = pc.and_(pc.equal(requests.values("status"), "ok"), requests.values("osl").is_valid())
+    places = np.flatnonzero(ok.to_numpy())
+    osl = requests.values("osl").filter(ok).to_numpy()
+    top = int(osl.max(initial=0))
+    short = places[osl < top].tolist()
+    if not short or top < 2 or len(short) * 2 >= len(places):
         return []
-    short = [i for i in ok if osl[i] < top]
     for index in short:
-        requests.column("flags")[index] = ["short_output"]
+        requests.change("flags", index, ["short_output"])
     note = (
-        f"{len(short)} of {len(ok)} completed requests have fewer than the {top:,} output tokens "
-        "that most share: an error inside the stream leaves just that trace, and so does a model "
-        "that stopped early; the dump does not say which"
+        f"{len(short)} of {len(places)} completed requests have fewer than the {top:,} output "
+        "tokens that most share: an error inside the stream leaves just that trace, and so does a "
+        "model that stopped early; the dump does not say which"
     )
     return [note]

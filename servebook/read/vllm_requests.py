@@ -11,13 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from servebook.read.bench_results import last_token_ns, lists_of, outcome, slots
+from servebook.read.bench_columns import (
+    Flags,
+    Slots,
+    add_group,
+    flags_of,
+    floats_of,
+    groups,
+    optional,
+)
+from servebook.read.bench_results import last_token_ns, lists_of, outcome
+from servebook.read.json_columns import Column
 from servebook.read.records import Aside, Ints, Requests
-from servebook.read.values import LONGEST_S, gap_list_ns, number, time_ns, token_count
+from servebook.read.values import LONGEST_S, gap_list_ns, time_ns, token_count
 
-__all__ = ["add_requests"]
+__all__ = ["MORE", "add_requests"]
 
-_MORE = ("input_lens", "errors", "start_times", "latencies")
+#: Lists that are read besides those that every detailed result has.
+MORE = ("input_lens", "errors", "start_times", "latencies")
 
 
 def add_requests(
@@ -34,33 +45,57 @@ def add_requests(
     token plus the gaps, or the latency where there are no gaps; it is unknown where the dump has
     neither. Raises ValueError where the lists do not belong together.
     """
-    lists = lists_of(result, _MORE)
-    starts = _starts(lists.get("start_times"))
-    if starts is not None and began_ns is not None:
-        starts = [None if start is None else start + began_ns for start in starts]
-    for index, slot in enumerate(slots(lists)):
+    lists = lists_of(result, MORE)
+    n = len(next(iter(lists.values())))
+    slots = Slots(lists, n)
+    starts, timed = _starts(lists.get("start_times"), n)
+    clock = starts is not None
+    start_ns = np.zeros(n, np.int64) if starts is None else starts + (began_ns or 0)
+
+    def left(index: int) -> None:
+        """Looks at one slot by itself."""
+        slot = slots.values(index, group)
         try:
-            row, gap_ns = _slot(slot, 0 if starts is None else starts[index])
+            row, gap_ns = _slot(slot, int(start_ns[index]) if timed[index] else None)
         except ValueError as bad:
             aside.append((line, f"request {index}", str(bad)))
-            continue
+            return
         out.add(gap_ns, row["first_token_ns"], request_id=str(index), phase="profiling", **row)
-    return "none" if starts is None else "relative" if began_ns is None else "epoch"
+
+    for group in groups(lists.get("itls"), n):
+        part = slice(group.start, group.start + len(group))
+        start, known, ttft_ns = start_ns[part], timed[part], slots.ttft_ns[part]
+        latency_ns, has_gaps = slots.latency_ns[part], group.counts > 0
+        last = (ttft_ns > 0) & (("itls" in lists) | (slots.osl[part] == 1))
+        # A reply in one chunk has its latency and no gaps.
+        whole_ns = np.where(~has_gaps & (latency_ns > 0), latency_ns, 0)
+        spent_ns = np.where(whole_ns, whole_ns, np.where(last, ttft_ns + group.sums_ns, 0))
+        first = known & (ttft_ns > 0)
+        columns = {
+            **slots.rows(group),
+            "start_ns": optional(start, known),
+            "first_token_ns": optional(start + ttft_ns, first),
+            "end_ns": optional(start + spent_ns, known & (spent_ns > 0)),
+            "flags": flags_of(np.zeros(len(group), bool)),
+        }
+        usable = slots.usable[part] & group.usable & (known | (slots.kind[part] >= 0))
+        add_group(out, group, columns, np.where(first, start + ttft_ns, -1), usable, left)
+    return "none" if not clock else "relative" if began_ns is None else "epoch"
 
 
-def _starts(values: list[Any] | None) -> list[int | None] | None:
-    """Starts in ns since the first; None where the list holds no usable time."""
+def _starts(values: Column | list[Any] | None, n: int) -> tuple[Ints | None, Flags]:
+    """(starts in ns since the first, which are known); None where the list holds no usable time."""
     if values is None:
-        return None
+        return None, np.ones(n, bool)
     # Clocks do not stand at 0.0; the client writes that where it took no time.
-    seconds = [s if (s := number(v)) is not None and 0 < s < 1e12 else None for v in values]
-    known = [v for v in seconds if v is not None]
-    if not known:
-        return None
-    usual = float(np.median(known))
-    seconds = [v if v is not None and abs(v - usual) < LONGEST_S else None for v in seconds]
-    first = min((v for v in seconds if v is not None), default=usual)
-    return [None if v is None else round((v - first) * 1e9) for v in seconds]
+    seconds, _ = floats_of(values, n)
+    known = (seconds > 0) & (seconds < 1e12)
+    if not known.any():
+        return None, np.ones(n, bool)
+    usual = float(np.median(seconds[known]))
+    known &= np.abs(seconds - usual) < LONGEST_S
+    first = seconds[known].min() if known.any() else usual
+    return np.rint(np.where(known, seconds - first, 0) * 1e9).astype(np.int64), known
 
 
 def _slot(slot: Mapping[str, Any], start: int | None) -> tuple[dict[str, Any], Ints | None]:

@@ -1,0 +1,252 @@
+"""The per-request lists of a benchmark's result, worked on as columns.
+
+What holds for nearly all slots (numbers in their place, gaps of zero or more) is worked out for
+many of them at once; a slot with anything else is left to its reader, which looks at it by itself.
+Both give the same numbers: products and roundings are the same steps on the same 64-bit floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from servebook.gap_table import Lengths
+from servebook.read.errorkind import error_kind
+from servebook.read.json_columns import Column, Floats, Lists, Numbers
+from servebook.read.records import Ints, Requests
+from servebook.read.values import LONGEST_NS, MAX_TOKENS, number
+
+__all__ = ["Group", "Slots", "add_group", "flags_of", "floats_of", "groups", "optional"]
+
+Flags = npt.NDArray[np.bool_]
+
+_GROUP_GAPS = 1 << 20
+_GROUP_REQUESTS = 1 << 16
+#: A list with a longer gap is looked at by itself; a million shorter ones fit into 64 bits.
+_USUAL_GAP_S = 9e3
+
+
+def floats_of(column: Column | list[Any] | None, n: int) -> tuple[Floats, Flags]:
+    """(numbers, which are absent) of ``n`` slots; what is no number is NaN."""
+    if column is None:
+        return np.zeros(n), np.ones(n, bool)
+    parts = column.parts() if isinstance(column, Numbers) else [list(column)]
+    values, absent = [], []
+    for part in parts:
+        if isinstance(part, list):
+            found = [np.nan if (v := number(one)) is None else v for one in part]
+            values.append(np.array(found, np.float64))
+            absent.append(np.array([one is None for one in part], bool))
+        else:
+            values.append(part)
+            absent.append(np.zeros(len(part), bool))
+    return np.concatenate(values or [np.zeros(0)]), np.concatenate(absent or [np.zeros(0, bool)])
+
+
+def _spans_ns(column: Column | list[Any] | None, n: int) -> tuple[Ints, Flags]:
+    """(whole ns of seconds, which are usable) as of ``values.time_ns``; 0 where there is none."""
+    values, absent = floats_of(column, n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = values * 1e9
+    usable = absent | ((values >= 0) & (values < LONGEST_NS))
+    return np.rint(np.where(usable & ~absent, values, 0)).astype(np.int64), usable
+
+
+def _token_counts(column: Column | list[Any] | None, n: int) -> tuple[Ints, Flags]:
+    """(counts, which are usable) as of ``values.token_count``; -1 where there is none."""
+    values, absent = floats_of(column, n)
+    usable = absent | ((values >= 0) & (values < MAX_TOKENS) & (values == np.floor(values)))
+    return np.where(usable & ~absent, values, -1).astype(np.int64), usable
+
+
+def optional(values: Ints, known: Flags) -> pa.Array:
+    """A column of whole numbers, null where they are not known."""
+    return pa.array(values, pa.int64(), mask=~known)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The gap lists of requests in a row: ``start`` is the first's place in the result."""
+
+    start: int
+    seconds: Floats
+    counts: Ints
+    gap_ns: Lengths  # of usable lists; 0 in others
+    sums_ns: Ints
+    usable: Flags  # per list
+    odd: Mapping[int, Any]  # by place in the result: what is no list of numbers
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def value(self, index: int) -> Any:
+        """What the dump has in the slot ``index`` of the result."""
+        if index in self.odd:
+            return self.odd[index]
+        at = index - self.start
+        end = int(self.counts[: at + 1].sum())
+        return self.seconds[end - int(self.counts[at]) : end].tolist()
+
+
+def groups(itls: Column | list[Any] | None, n: int) -> Iterator[Group]:
+    """The gap lists of a result of ``n`` slots, so many at once as take little memory."""
+    if itls is None:
+        for start in range(0, n, _GROUP_REQUESTS):
+            none = np.zeros(min(_GROUP_REQUESTS, n - start), np.int64)
+            yield _group(start, np.zeros(0), none, {})
+        return
+    if not isinstance(itls, Lists):
+        column = Lists()
+        column.extend_values(list(itls))
+        itls = column
+    start, size = 0, 0
+    seconds: list[Floats] = []
+    counts: list[Ints] = []
+    odd: dict[int, Any] = {}
+    at = 0
+    for part in itls.parts():
+        if isinstance(part, tuple):
+            numbers, lengths = part
+        else:
+            numbers, lengths = np.zeros(0), np.zeros(len(part), np.int64)
+            odd |= {at + i: value for i, value in enumerate(part)}
+        seconds.append(numbers)
+        counts.append(lengths)
+        at += len(lengths)
+        size += len(numbers)
+        if size >= _GROUP_GAPS or at - start >= _GROUP_REQUESTS:
+            yield _group(start, np.concatenate(seconds), np.concatenate(counts), odd)
+            seconds, counts, odd, start, size = [], [], {}, at, 0
+    if counts:
+        yield _group(start, np.concatenate(seconds), np.concatenate(counts), odd)
+
+
+def _group(start: int, seconds: Floats, counts: Ints, odd: dict[int, Any]) -> Group:
+    usable = np.ones(len(counts), bool)
+    usable[[index - start for index in odd]] = False
+    ends = np.cumsum(counts)
+    clean = seconds
+    if len(seconds) and not (seconds.min() >= 0 and seconds.max() < _USUAL_GAP_S):
+        bad = ~((seconds >= 0) & (seconds < _USUAL_GAP_S))
+        usable[np.searchsorted(ends, np.flatnonzero(bad), "right")] = False
+        clean = np.where(bad, 0, seconds)
+    scaled = clean * 1e9
+    np.rint(scaled, out=scaled)
+    small = not len(scaled) or scaled.max() < 2**31
+    gap_ns = scaled.astype(np.int32) if small else scaled.astype(np.int64)
+    sums = np.zeros(len(counts), np.int64)
+    if len(gap_ns):
+        some = counts > 0
+        sums[some] = np.add.reduceat(gap_ns, (ends - counts)[some], dtype=np.int64)
+    usable &= sums < LONGEST_NS
+    return Group(start, seconds, counts, gap_ns, sums, usable, odd)
+
+
+class Slots:
+    """The lists of a result beside those of gaps, as arrays with one place per slot.
+
+    Token counts are -1 where there is none, spans 0; ``usable`` says where all are what they
+    should be. ``kind`` is a code of ``KINDS`` for the error of each, -1 without one.
+    """
+
+    def __init__(self, lists: Mapping[str, Column | list[Any]], n: int) -> None:
+        self.n, self._lists = n, lists
+        self._raw: dict[str, list[Any]] = {}
+        self.osl, self.usable = _token_counts(lists.get("output_lens"), n)
+        self.ttft_ns, good = _spans_ns(lists.get("ttfts"), n)
+        self.usable &= good
+        self.latency_ns, good = _spans_ns(lists.get("latencies"), n)
+        self.usable &= good
+        self.isl, good = _token_counts(lists.get("input_lens"), n)
+        self.usable &= good
+        self._names: list[str] = []
+        self.kind = self._kinds(lists.get("errors"))
+
+    def _kinds(self, errors: Column | list[Any] | None) -> Ints:
+        """What went wrong with each, as a place in ``_names``; -1 for what did not."""
+        known: dict[str, int] = {"": -1}
+        for text in () if errors is None else errors:
+            if isinstance(text, str) and text not in known:
+                known[text] = self._code(error_kind(None, text))
+        other, broken = self._code("other"), self._code("stream_broken")
+        nothing = self._code("stream_error")
+        found = np.full(self.n, -1)
+        if errors is not None:
+            found[:] = [known[text] if isinstance(text, str) else -1 for text in errors]
+        found[(found == other) & (self.ttft_ns > 0)] = broken
+        found[(found < 0) & (self.osl == 0)] = nothing
+        return found
+
+    def _code(self, kind: str) -> int:
+        if kind not in self._names:
+            self._names.append(kind)
+        return self._names.index(kind)
+
+    def values(self, index: int, group: Group) -> dict[str, Any]:
+        """What the dump has in the slot ``index``, by the lists' names."""
+        for name, column in self._lists.items():
+            if name != "itls" and name not in self._raw:
+                self._raw[name] = list(column)
+        return {
+            name: group.value(index) if name == "itls" else self._raw[name][index]
+            for name in self._lists
+        }
+
+    def rows(self, group: Group) -> dict[str, pa.Array]:
+        """The columns of a group's requests that follow from these lists alone."""
+        part = slice(group.start, group.start + len(group))
+        kind, osl, isl = self.kind[part], self.osl[part], self.isl[part]
+        failed = kind >= 0
+        codes = pa.array(kind, pa.int32(), mask=~failed)
+        status = pa.DictionaryArray.from_arrays(pa.array(failed.astype(np.int8)), ["ok", "failed"])
+        return {
+            "request_id": pc.cast(pa.array(np.arange(part.start, part.stop)), pa.string()),
+            "phase": pa.repeat("profiling", len(group)),
+            "status": status.cast(pa.string()),
+            "error_kind": pa.DictionaryArray.from_arrays(codes, self._names).cast(pa.string()),
+            "isl": optional(isl, isl >= 0),
+            "osl": optional(osl, (osl >= 0) & ~failed),
+        }
+
+
+def flags_of(short: Flags) -> pa.Array:
+    """Column ``flags``: ``short_output`` where it is so, else none."""
+    ends = np.r_[0, np.cumsum(short)].astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.repeat("short_output", int(ends[-1])))
+
+
+def add_group(
+    out: Requests,
+    group: Group,
+    columns: Mapping[str, pa.Array],
+    first_token_ns: Ints,
+    usable: Flags,
+    left: Callable[[int], None],
+    tokens: Ints | None = None,
+) -> None:
+    """Adds the requests of a group in order; ``left`` adds one that is not usable, by its place.
+
+    ``first_token_ns`` is -1 where it is not known; ``tokens`` are those in the chunk after a gap.
+    """
+    ends = np.cumsum(group.counts)
+    edges = [0, *(np.flatnonzero(np.diff(usable)) + 1).tolist(), len(group)]
+    for start, end in pairwise(edges):
+        if not usable[start]:
+            for index in range(group.start + start, group.start + end):
+                left(index)
+            continue
+        own = slice(int(ends[start] - group.counts[start]), int(ends[end - 1]))
+        out.add_many(
+            {name: column.slice(start, end - start) for name, column in columns.items()},
+            group.gap_ns[own],
+            group.counts[start:end],
+            first_token_ns[start:end],
+            None if tokens is None else tokens[own],
+        )
