@@ -7,9 +7,11 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from servebook import __version__
 from servebook.errors import ServebookError
@@ -26,17 +28,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     inspect = commands.add_parser("inspect", help="say what a file or tree is and holds")
-    inspect.add_argument("path", type=Path)
+    inspect.add_argument("path", type=place)
     inspect.add_argument("--json", action="store_true", help="print JSON")
     inspect.set_defaults(run=_inspect)
 
     measure = commands.add_parser("measure", help="print the metrics of each run below a path")
-    measure.add_argument("path", type=Path)
+    measure.add_argument("path", type=place)
     measure.add_argument("--json", action="store_true", help="print JSON")
     measure.set_defaults(run=_measure)
 
     stalls = commands.add_parser("stalls", help="tell the stalled gaps of each run, and why")
-    stalls.add_argument("path", type=Path, help="a dump, a tree of dumps, or a campaign folder")
+    stalls.add_argument("path", type=place, help="a dump, a tree of dumps, or a campaign folder")
     stalls.add_argument("-o", "--output", type=Path, help="write one row per gap (Parquet)")
     stalls.set_defaults(run=_stalls)
 
@@ -46,19 +48,19 @@ def _parser() -> argparse.ArgumentParser:
     init.set_defaults(run=_init)
 
     ledger = commands.add_parser("ledger", help="check a campaign against its printed figures")
-    ledger.add_argument("campaign", type=Path)
+    ledger.add_argument("campaign", type=place)
     ledger.add_argument("--json", action="store_true", help="print JSON")
     ledger.set_defaults(run=_ledger)
 
     check = commands.add_parser("check", help="hold a campaign to the gates of its manifest")
-    check.add_argument("campaign", type=Path)
+    check.add_argument("campaign", type=place)
     check.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     check.add_argument("--json", action="store_true", help="print JSON")
     check.set_defaults(run=_check)
 
     diff = commands.add_parser("diff", help="tell what changed between two campaigns or claims")
-    diff.add_argument("a", type=Path, help="a campaign folder, or the claims.json of a page")
-    diff.add_argument("b", type=Path, help="the same of the other side")
+    diff.add_argument("a", type=place, help="a campaign folder, or the claims.json of a page")
+    diff.add_argument("b", type=place, help="the same of the other side")
     diff.add_argument("-o", "--output", type=Path, help="the page (default: report/diff-A-B.html)")
     diff.add_argument("--json", action="store_true", help="print JSON")
     diff.set_defaults(run=_diff)
@@ -71,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     reconstruct.set_defaults(run=_reconstruct)
 
     export = commands.add_parser("export", help="write a campaign's runs for other tools to read")
-    export.add_argument("campaign", type=Path)
+    export.add_argument("campaign", type=place)
     export.add_argument("--format", choices=["llm-d"], default="llm-d", help="default: llm-d")
     export.add_argument(
         "-o", "--output", type=Path, required=True, help=".yaml, .jsonl, .json, or a folder"
@@ -86,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     cache.set_defaults(run=_cache)
 
     build = commands.add_parser("build", help="build the page of each campaign")
-    build.add_argument("campaigns", type=Path, nargs="*", help="campaign folders (default: data/*)")
+    build.add_argument(
+        "campaigns", type=place, nargs="*", help="campaign folders or their URLs (default: data/*)"
+    )
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
     build.add_argument(
         "--language", default="en", help="of the page's fixed text: a file in report/text/"
@@ -94,13 +98,57 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("-f", "--force", action="store_true", help="build even if nothing changed")
     build.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
     build.set_defaults(run=_build)
+    for command in (inspect, measure, stalls, check, diff, build):
+        command.add_argument(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="read on this Dask cluster, as tcp://10.0.0.1:8786 (default: SERVEBOOK_SCHEDULER)",
+        )
     return parser
+
+
+def place(text: str) -> Path | str:
+    """What was typed for a file or folder: a URL (s3://bucket/runs) as it is, else a path."""
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text) else Path(text)
+
+
+def _local(args: argparse.Namespace) -> None:
+    """Put paths in the place of URLs, whose files are fetched; ``named`` is what to call them."""
+    args.named = ""
+    for name in ("path", "campaign", "campaigns", "a", "b"):
+        value: Any = getattr(args, name, None)
+        many = isinstance(value, list)
+        if any(isinstance(one, str) for one in (value if many else [value])):
+            from servebook.read.remote import local
+            from servebook.read.urls import shown
+
+            setattr(args, name, [local(one) for one in value] if many else local(value))
+            args.named = "" if many else shown(value)
+
+
+@contextlib.contextmanager
+def _cluster(args: argparse.Namespace) -> Iterator[None]:
+    """Hand the scheduler's address on to all that reads; faults of it are told before the work."""
+    name = "SERVEBOOK_SCHEDULER"
+    before, given = os.environ.get(name), getattr(args, "scheduler", None)
+    if given is not None:
+        os.environ[name] = given
+    try:
+        if hasattr(args, "scheduler") and os.environ.get(name):
+            from servebook.read.cluster import scheduler
+
+            scheduler()
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _inspect(args: argparse.Namespace) -> int:
     from servebook.read.inspect import inspect, render
 
-    found = inspect(args.path)
+    found = inspect(args.path) | ({"path": args.named} if args.named else {})
     _say(json.dumps(found, indent=2) if args.json else render(found))
     return 0 if found["runs"] or found["counters"] else 1
 
@@ -215,7 +263,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a name that the locale cannot show is no error
             stream.reconfigure(errors="backslashreplace")
     try:
-        code: int = args.run(args)
+        with _cluster(args):
+            _local(args)
+            code: int = args.run(args)
         if sys.stdout is not None:  # a shell can close it
             sys.stdout.flush()
     except ServebookError as error:

@@ -51,8 +51,10 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
 
 
 def _threads() -> int:
-    """How many do anything: the one that a progress bar leaves behind only waits."""
-    return sum(type(one).__name__ != "TMonitor" for one in threading.enumerate())
+    """How many do anything: those that a progress bar and fsspec leave behind only wait."""
+    return sum(
+        type(one).__name__ != "TMonitor" and one.name != "fsspecIO" for one in threading.enumerate()
+    )
 
 
 def _worker(jobs: Sequence[Callable[[], object]], inlet: int) -> int:

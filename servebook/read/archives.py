@@ -27,7 +27,16 @@ from servebook.read.archive_members import DAMAGED_ARCHIVE, Member, is_tar, is_z
 from servebook.read.codecs import DAMAGED, open_unpacked
 from servebook.read.scratch import PREFIX, sweep
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_MEMBERS", "MAX_RATIO", "Unpacked", "is_archive", "unpack"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_MEMBERS",
+    "MAX_RATIO",
+    "Unpacked",
+    "is_archive",
+    "unpack",
+    "unpacked_here",
+]
 
 MAX_MEMBERS = 100_000
 MAX_BYTES = 8 << 30
@@ -269,6 +278,11 @@ def _scratch() -> Path:
         _places[pid] = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{pid}-", dir=place))
         atexit.register(_remove, pid)
     return _places[pid]
+
+
+def unpacked_here(root: Path) -> bool:
+    """Whether what lies at ``root`` came out of an archive and is there for this process alone."""
+    return any(place in root.parents for place in _places.values())
 
 
 def _remove(pid: int) -> None:

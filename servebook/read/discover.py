@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from servebook.errors import DumpError
 from servebook.read import source as source_module
 from servebook.read.aiperf_layout import stem
+from servebook.read.cluster import ClusterFaultError, scheduler
 from servebook.read.codecs import SUFFIXES
 from servebook.read.files import hidden, sha256, walk
 from servebook.read.leftovers import UNKNOWN, is_companion, left_alone
+from servebook.read.parts import Part, format_of
+from servebook.read.reading import opened
 from servebook.read.registry import FORMATS
 from servebook.read.source import File, Source, reading_fault, relative
 from servebook.tables import Tables, table
 
-__all__ = ["Discovery", "discover", "read_source", "read_tree"]
+__all__ = ["Discovery", "discover", "read_source", "read_tree", "reader"]
 
 
 @dataclass(frozen=True)
@@ -95,20 +99,29 @@ def discover(path: Path) -> Discovery:
     return Discovery(root, tuple(named), tuple(sorted(companions)), tuple(sorted(refused)), left)
 
 
-def read_source(source: Source) -> Tables:
-    """The tables of one source; a dump that cannot be used becomes a ``refused`` row."""
-    form = next(form for form in FORMATS if form.name == source.format)
+def read_source(source: Source, read: Callable[[Source], Part] | None = None) -> Tables:
+    """The tables of one source; a dump that cannot be used becomes a ``refused`` row.
+
+    ``read`` reads it otherwise than here, see ``reader``.
+    """
     try:
-        return form.read(source)
+        return format_of(source).read(source) if read is None else read(source).tables
     except DumpError as error:
         line = "" if error.line is None else f"line {error.line}: "
         reason = line + error.reason
+    except ClusterFaultError as error:
+        reason = str(error)
     except OSError as error:
         reason = f"could not be read to its end: {error.strerror}; copy it again"
     except source_module.FAULTS as error:
         reason = reading_fault(error)
     name = relative(source.main, source.root)
     return Tables(refused=table("refused", [{"path": name, "reason": reason}]))
+
+
+def reader(found: Discovery) -> AbstractContextManager[Callable[[Source], Part] | None]:
+    """What ``read_source`` reads with: None here, the cluster where the user names one."""
+    return opened(found.sources) if scheduler() else nullcontext()
 
 
 def read_tree(path: Path, progress: Callable[[int, int], None] | None = None) -> Tables:
@@ -119,10 +132,11 @@ def read_tree(path: Path, progress: Callable[[int, int], None] | None = None) ->
     """
     found = discover(path)
     parts = [_refusals(found)]
-    for done, source in enumerate(found.sources, start=1):
-        parts.append(read_source(source))
-        if progress is not None:
-            progress(done, len(found.sources))
+    with reader(found) as read:
+        for done, source in enumerate(found.sources, start=1):
+            parts.append(read_source(source, read))
+            if progress is not None:
+                progress(done, len(found.sources))
     return Tables.concat(parts)
 
 

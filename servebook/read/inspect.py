@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from servebook.read.discover import discover, read_source
+from servebook.read.discover import discover, read_source, reader
 from servebook.read.files import printable
 from servebook.read.source import Source, relative
 from servebook.tables import Tables
@@ -49,13 +49,14 @@ def inspect(path: Path) -> dict[str, Any]:
         "refused": [{"path": name, "reason": reason} for name, reason in found.refused],
         "companions": list(found.companions),
     }
-    for source in found.sources:
-        tables = read_source(source)
-        out["runs"] += tables.runs.select(list(_RUN_COLUMNS)).to_pylist()
-        out["counters"] += _counters(source, tables)
-        out["engine"] += _engine(source, tables)
-        out["set_aside"] += tables.set_aside.select(["path", "line", "reason"]).to_pylist()
-        out["refused"] += tables.refused.to_pylist()
+    with reader(found) as read:
+        for source in found.sources:
+            tables = read_source(source, read)
+            out["runs"] += tables.runs.select(list(_RUN_COLUMNS)).to_pylist()
+            out["counters"] += _counters(source, tables)
+            out["engine"] += _engine(source, tables)
+            out["set_aside"] += tables.set_aside.select(["path", "line", "reason"]).to_pylist()
+            out["refused"] += tables.refused.to_pylist()
     out["refused"].sort(key=lambda row: (row["path"], row["reason"]))
     return out
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from servebook.errors import DumpError, ManifestError
-from servebook.read import reading
+from servebook.read import parts
 from servebook.read.campaign import load
 from servebook.tables import Tables
 
@@ -279,9 +279,9 @@ def test_a_second_load_reads_no_dump_and_gives_the_same(
 
     broken = tuple(
         type(form)(form.name, form.kind, form.find, forbidden)  # type: ignore[arg-type]
-        for form in reading.FORMATS
+        for form in parts.FORMATS
     )
-    monkeypatch.setattr(reading, "FORMATS", broken)
+    monkeypatch.setattr(parts, "FORMATS", broken)
     second = load(root)
     for field in fields(Tables):
         assert getattr(first.tables, field.name).equals(getattr(second.tables, field.name))
