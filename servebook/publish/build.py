@@ -34,7 +34,7 @@ from servebook.publish.known_issues import attach
 from servebook.publish.page import render
 from servebook.publish.places import campaign_folders, home, spelled
 from servebook.publish.release import publish, staging, writable
-from servebook.publish.text import DEFAULT
+from servebook.publish.text import DEFAULT, speaking
 from servebook.publish.text import load as load_texts
 from servebook.publish.together import run_all
 from servebook.publish.workers import Workers
@@ -90,20 +90,23 @@ class _Page:
     made_of: Ingredients | None
     executed: Kept
     abouts: Kept
+    language: str = DEFAULT
 
     @classmethod
-    def of(cls, root: Path, notebooks: Path, base: Path, keep: bool, force: bool) -> _Page:
+    def of(cls, root: Path, notebooks: Path, site: _Site, keep: bool) -> _Page:
         """Raises BuildError where there are no notebooks."""
         paths = tuple(sorted(notebooks.glob("*.ipynb")))
         if not paths:
             raise BuildError(f"no notebooks in {notebooks}")
-        made_of = ingredients(root, base, notebooks) if keep else None
+        made_of = ingredients(root, site.base, notebooks) if keep else None
         program = made_of.program if made_of else None
-        kept = (Kept(kind, program, renew=force) for kind in ("notebooks", "abouts"))
-        return cls(root, paths, made_of, *kept)
+        kept = (Kept(kind, program, renew=site.force) for kind in ("notebooks", "abouts"))
+        return cls(root, paths, made_of, *kept, site.language)
 
     def key(self, path: Path) -> str:
-        return self.made_of.chapter(path.name, self.root) if self.made_of else ""
+        if self.made_of is None:
+            return ""
+        return self.made_of.chapter(path.name, self.root, self.language)
 
     def put(self, path: Path, nb: NotebookNode) -> None:
         self.executed.put_json(self.key(path), nb)
@@ -122,7 +125,7 @@ class _Page:
         self.abouts.put_json(self._campaign(), asdict(facts))
 
     def _campaign(self) -> str:
-        return self.made_of.campaign if self.made_of else ""
+        return self.made_of.about(self.language) if self.made_of else ""
 
 
 def _chapters(
@@ -262,7 +265,7 @@ def build(
     earlier build kept are not made again, unless ``force``; the bytes are the same. ``notebooks``
     and ``load`` (in place of ``servebook.read.campaign.load``, and without anything kept) are for
     tests, as are ``workers`` that serve many builds. ``language`` names a file in
-    ``report/text/``.
+    ``report/text/``, which kernels and page speak.
 
     Raises:
         ServebookError: the first failure, after the other campaigns were built.
@@ -272,14 +275,18 @@ def build(
     report = Reporter(verbose)
     failures: list[ServebookError] = []
     roots = campaign_folders(campaigns, base)
-    load_texts(base / "report" / "text", language)  # these faults are told before the work
+    texts = load_texts(base / "report" / "text", language)  # its faults are told before the work
     writable(output)
     place = (notebooks or base / "notebooks").resolve()
-    with quiet(), contextlib.nullcontext(workers) if workers else Workers() as started:
+    with (
+        quiet(),
+        speaking(texts),
+        contextlib.nullcontext(workers) if workers else Workers() as started,
+    ):
         site = _Site(base, started, report, language, force)
         for root in roots:
             try:
-                page = _Page.of(root, place, base, load is None, force)
+                page = _Page.of(root, place, site, load is None)
                 written = _build_one(page, output, place, site, load)
             except ServebookError as error:
                 failures.append(error)

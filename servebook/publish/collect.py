@@ -17,6 +17,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from servebook.errors import BuildError
 from servebook.publish.display import KINDS, SPEC_MIME
+from servebook.publish.text import spoken
 
 __all__ = ["MOST_VERDICTS", "Chapter", "Content", "FigureData", "chapter", "collect"]
 
@@ -104,7 +105,7 @@ def _sources(nb: NotebookNode, spelled: str) -> list[NotebookNode]:
 
 
 def chapter(nb: NotebookNode, path: Path, spelled_campaign: str) -> Chapter:
-    """One executed notebook as a chapter.
+    """One executed notebook as a chapter, its prose in the language that this process speaks.
 
     ``spelled_campaign`` is what stands in the shown code in place of the absolute path that the
     notebook was run with. Code cells that show nothing are joined to the next one.
@@ -114,6 +115,9 @@ def chapter(nb: NotebookNode, path: Path, spelled_campaign: str) -> Chapter:
 
     """
     slug = SLUG.sub("-", path.stem.lower()).strip("-")
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            cell.source = spoken().prose(path.stem, cell.get("id", ""), cell.source)
     built = Chapter(slug, _title(nb, path), [])
     pending: list[str] = []
     for cell in _sources(nb, spelled_campaign):

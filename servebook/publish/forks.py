@@ -21,6 +21,7 @@ from typing import Any
 from servebook import errors
 from servebook.publish.about import About, restored
 from servebook.publish.kernel import environment
+from servebook.publish.text import VARIABLE
 
 __all__ = ["Forked", "Zygote", "available"]
 
@@ -165,7 +166,9 @@ class Zygote:
             OSError: the zygote ended.
 
         """
-        request = {"campaign": {"root": str(root), "home": str(home), "measured": measured}}
+        spoken = os.environ.get(VARIABLE, "")
+        asked = {"root": str(root), "home": str(home), "measured": measured, "text": spoken}
+        request = {"campaign": asked}
         pid, link = self._channel.fork(request)
         channel = _Channel(link)
         try:

@@ -37,17 +37,23 @@ class Ingredients:
     campaign: str  # every file below its folder, and how the page spells the folder
     notebooks: dict[str, str]  # of each notebook, by its file name
     beside: str  # what else lies in the folder of the notebooks
-    look: str  # template and fixed texts
+    look: str  # the template
+    texts: str  # the fixed texts
 
     def whole(self, language: str) -> str:
         """One digest of all of it."""
         return digest_of(self.program, self.campaign, self.notebooks, self.beside, self.look,
-                         language)  # fmt: skip
+                         self.texts, language)  # fmt: skip
 
-    def chapter(self, name: str, root: Path) -> str:
+    def chapter(self, name: str, root: Path, language: str) -> str:
         """The digest of what an executed notebook hangs on; ``root`` is its parameter."""
         own = self.notebooks[name]
-        return digest_of(self.program, self.campaign, self.beside, name, own, str(root))
+        told = (self.texts, language)
+        return digest_of(self.program, self.campaign, self.beside, told, name, own, str(root))
+
+    def about(self, language: str) -> str:
+        """The digest of what is told around the chapters."""
+        return digest_of(self.campaign, self.texts, language)
 
 
 def digest_of(*parts: object) -> str:
@@ -62,9 +68,9 @@ def ingredients(root: Path, base: Path, notebooks: Path | None = None) -> Ingred
     chapters = {name: text for name, text in lying.items() if name.endswith(".ipynb")}
     chapters = {name: text for name, text in chapters.items() if "/" not in name}
     rest = {name: text for name, text in lying.items() if name not in chapters}
-    look = [_files(base / "report" / name) for name in ("template", "text")]
+    look, texts = (digest_of(_files(base / "report" / name)) for name in ("template", "text"))
     campaign = digest_of(root.name, spelled(root, base), _files(root))
-    return Ingredients(program(), campaign, chapters, digest_of(rest), digest_of(look))
+    return Ingredients(program(), campaign, chapters, digest_of(rest), look, texts)
 
 
 def program() -> str:

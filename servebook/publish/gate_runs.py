@@ -12,7 +12,8 @@ from servebook.measure.conditions import lengths
 from servebook.measure.goodput import goodput
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.traffic import NO_COUNTERS, per_run
+from servebook.publish.chapters.traffic import per_run
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["by_condition_name", "gate_runs"]
@@ -69,7 +70,7 @@ def _links(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
 
 def _why_no_link(run: str, seen: pd.DataFrame) -> str:
     if seen.empty:
-        return NO_COUNTERS.partition(".")[0]
+        return say("traffic.no_counters").partition(".")[0]
     if run not in seen.index:
         return "no link was watched during this run"
     return "the speed of the links is not stated"

@@ -8,6 +8,7 @@ template in ``report/template/`` and two filters of ours.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import asdict
@@ -124,6 +125,8 @@ def counted(noun: str | None, n: int) -> str:
     >>> counted("runs", 1), counted("runs", 2), counted("repeats of 3 runs", 1), counted(None, 1)
     ('run', 'runs', 'repeat of 3 runs', '')
     """
+    if known := text.spoken().texts.get(f"counted.{noun}.{'one' if n == 1 else 'many'}"):
+        return known
     first, space, rest = (noun or "").partition(" ")
     return (first.removesuffix("s") if n == 1 else first) + space + rest
 
@@ -185,13 +188,16 @@ class _Exporter(TemplateExporter):
         environment.filters |= {
             "prose": markdown,
             "code": code,
+            "column": functools.partial(text.called, "columns"),
             "counted": counted,
             "json_block": json_block,
             "exact": exact,
             "headline": headline,
+            "mark": functools.partial(text.called, "marks"),
             "meaning": meaning,
             "number": words.number,
             "unbroken": words.unbroken,
+            "unit": functools.partial(text.called, "units"),
         }
         return environment
 
@@ -247,5 +253,6 @@ def render(
         template_name=template.name, extra_template_basedirs=[str(template.parent)]
     )
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
-    html, _ = exporter.from_notebook_node(new_notebook(cells=cells), resources={"page": page})
+    with text.speaking(texts):
+        html, _ = exporter.from_notebook_node(new_notebook(cells=cells), resources={"page": page})
     return unturned(str(html).rstrip("\n")) + "\n"

@@ -1,7 +1,12 @@
 """The catalogue of fixed text: one YAML file per language in ``report/text/``.
 
-Template, scripts and charts ask for a text by its key; so a second language is one file. Sentences
-that hold computed numbers are made by the chapters and are in English whatever the catalogue.
+Template, scripts, chapters and charts ask for a text by its key, so that a second language is one
+file. A key names the place where its text stands. ``say`` speaks the language of this process: that
+of the build that started it, else English, as in a notebook that is run by itself.
+
+Some texts are the names of things in the tables beside the page as well: column heads, units, what
+a count is of, marks. Those names stay the same whatever the language; the page asks for what it
+shows for them (``Catalogue.called``) and shows the name itself where the catalogue is silent.
 
 Own code: gettext keys texts by their English wording and compiles to binary files; here a key names
 the place, and a translator copies one readable file.
@@ -9,19 +14,39 @@ the place, and a translator copies one readable file.
 
 from __future__ import annotations
 
+import functools
+import os
 import string
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from markupsafe import Markup
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from servebook.errors import BuildError
 
-__all__ = ["DEFAULT", "Catalogue", "languages", "load"]
+__all__ = [
+    "DEFAULT",
+    "VARIABLE",
+    "Catalogue",
+    "called",
+    "folder",
+    "languages",
+    "load",
+    "say",
+    "speak",
+    "speaking",
+    "spoken",
+]
 
 DEFAULT = "en"
+#: The environment variable that names the file whose language a build's kernels speak.
+VARIABLE = "SERVEBOOK_TEXT"
+#: The group that takes the place of the notebooks' own prose: notebook, cell id, Markdown. It is
+#: in translations only, for the English prose stands in the notebooks.
+PROSE = "prose"
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:
@@ -34,26 +59,40 @@ def _flat(value: Any, prefix: str = "") -> dict[str, str]:
 
 
 def _fields(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+    return {
+        name.partition("!")[0]
+        for _, outer, spec, _ in string.Formatter().parse(text)
+        if outer is not None
+        for name in (outer, *_fields(spec or ""))
+    }
 
 
 class Catalogue:
     """Texts by dotted key: ``catalogue("figure.source", source="manifest")``."""
 
-    def __init__(self, texts: dict[str, str]) -> None:
+    def __init__(self, texts: dict[str, str], path: Path | None = None) -> None:
         self.texts = texts
+        self.path = path
 
-    def __call__(self, key: str, **values: Any) -> str:
+    def __call__(self, key: str, /, **values: Any) -> str:
         """The text of ``key`` with ``{names}`` filled in; KeyError where there is none."""
-        return self.texts[key].format(**values) if values else self.texts[key]
+        return self.texts[key].format(**values)
 
-    def html(self, key: str, **values: Any) -> Markup:
+    def html(self, key: str, /, **values: Any) -> Markup:
         """The same for HTML: text and values are escaped, values that are Markup are not."""
         return Markup.escape(self.texts[key]).format(**values)
 
     def count(self, key: str, n: int) -> str:
         """A count with its noun, from ``<key>.one`` or ``<key>.many``."""
         return self(f"{key}.{'one' if n == 1 else 'many'}", n=f"{n:,}")
+
+    def called(self, group: str, name: str) -> str:
+        """What is shown for a name of ``group`` (columns, units, nouns, marks): else itself."""
+        return self.texts.get(f"{group}.{name}", name)
+
+    def prose(self, notebook: str, cell: str, source: str) -> str:
+        """The Markdown of a notebook's cell in this language: its own ``source`` in English."""
+        return self.texts.get(f"{PROSE}.{notebook}.{cell}", source)
 
     def group(self, name: str) -> dict[str, str]:
         """The texts of one group by the rest of their keys, for the page's scripts."""
@@ -69,15 +108,26 @@ def languages(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def _read(path: Path) -> dict[str, str]:
+def folder() -> Path:
+    """Where the catalogues are: beside this file in an installed package, else in the checkout."""
+    installed = Path(__file__).with_name("texts")
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "report" / "text"
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(name: str, content: bytes) -> dict[str, str]:
     try:
-        found = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (YAMLError, UnicodeDecodeError) as error:
+        # Every scalar is text: "no", "1.0" and "null" are words of some language.
+        found = yaml.load(content.decode(), _Loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         line = str(error).strip().splitlines()[-1].strip()
-        raise BuildError(f"{path.name}: expected a YAML file of texts by key; {line}") from None
+        raise BuildError(f"{name}: expected a YAML file of texts by key; {line}") from None
     if not isinstance(found, dict):
-        raise BuildError(f"{path.name}: expected a YAML file of texts by key, found {found!r:.60}")
+        raise BuildError(f"{name}: expected a YAML file of texts by key, found {found!r:.60}")
     return _flat(found)
+
+
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the latter takes a second
 
 
 def load(folder: Path, language: str = DEFAULT) -> Catalogue:
@@ -93,9 +143,20 @@ def load(folder: Path, language: str = DEFAULT) -> Catalogue:
             f"no texts in the language {language!r}; there are: {', '.join(known)}; "
             f"another one is a translated copy of {DEFAULT}.yaml"
         )
-    texts, base = _read(folder / f"{language}.yaml"), _read(folder / f"{DEFAULT}.yaml")
+    path = folder / f"{language}.yaml"
+    texts, base = (_parsed(p.name, p.read_bytes()) for p in (path, folder / f"{DEFAULT}.yaml"))
+    if texts is not base and (found := _differences(texts, base)):
+        raise BuildError(f"{language}.yaml: {'; '.join(sorted(found)[:5])}")
+    return Catalogue(texts, path)
+
+
+def _differences(texts: dict[str, str], base: dict[str, str]) -> list[str]:
     problems = [f"{key} is missing" for key in base if not texts.get(key)]
-    problems += [f"{key} is not a known text" for key in texts if key not in base]
+    problems += [
+        f"{key} is not a known text"
+        for key in texts
+        if key not in base and not key.startswith(f"{PROSE}.")
+    ]
     for key in base.keys() & texts.keys():
         try:
             differs = _fields(texts[key]) != _fields(base[key])
@@ -104,6 +165,48 @@ def load(folder: Path, language: str = DEFAULT) -> Catalogue:
         if differs:
             names = ", ".join(f"{{{name}}}" for name in sorted(_fields(base[key]))) or "none"
             problems.append(f"{key} must hold these names in braces: {names}")
-    if problems:
-        raise BuildError(f"{language}.yaml: {'; '.join(sorted(problems)[:5])}")
-    return Catalogue(texts)
+    return problems
+
+
+_now: list[Catalogue] = []
+
+
+def spoken() -> Catalogue:
+    """The catalogue of this process."""
+    if not _now:
+        named = os.environ.get(VARIABLE)
+        path = Path(named) if named else folder() / f"{DEFAULT}.yaml"
+        _now.append(load(path.parent, path.stem))
+    return _now[-1]
+
+
+def speak(path: Path) -> None:
+    """Have this process, and those that it starts, speak the language of a file from now on."""
+    _now[:] = [load(path.parent, path.stem)]
+    os.environ[VARIABLE] = str(path)
+
+
+@contextmanager
+def speaking(catalogue: Catalogue) -> Iterator[None]:
+    """Have this process, and those that it starts, speak a language for a while."""
+    before = os.environ.pop(VARIABLE, None)
+    _now.append(catalogue)
+    if catalogue.path is not None:
+        os.environ[VARIABLE] = str(catalogue.path.resolve())
+    try:
+        yield
+    finally:
+        _now.pop()
+        os.environ.pop(VARIABLE, None)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def say(key: str, /, **values: Any) -> str:
+    """A text of the catalogue that this process speaks, with ``{names}`` filled in."""
+    return spoken().texts[key].format(**values)
+
+
+def called(group: str, name: str) -> str:
+    """What this process shows for a name of ``group``; see ``Catalogue.called``."""
+    return spoken().called(group, name)

@@ -1,7 +1,8 @@
 """Numbers and lists as words: the one place where text formats a value.
 
 Tiny pure functions for titles, sentences, labels and tables. They round for reading only (three
-significant digits unless said otherwise); what is not known is said as ``UNKNOWN``, never as 0.
+significant digits unless said otherwise); what is not known is said as such, never as 0. Words and
+units come from the catalogue, in the language that the process speaks.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from servebook.publish.text import called, say, spoken
+
 __all__ = [
-    "UNKNOWN",
     "bits_per_second",
     "bytes_size",
     "bytes_span",
@@ -35,13 +37,21 @@ __all__ = [
     "spread",
     "times",
     "unbroken",
+    "unknown",
     "utc",
     "wrapped",
 ]
 
-UNKNOWN = "not known"
+_SPELLED = 10  # up to this number the catalogue has words
 
-_SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+def unknown() -> str:
+    """What stands where a value is not known.
+
+    >>> unknown()
+    'not known'
+    """
+    return say("words.unknown")
 
 
 def _absent(value: float | None) -> bool:
@@ -57,9 +67,9 @@ def number(value: float | None, digits: int = 3) -> str:
     ('0.0123', '47.1', '12,346', '8', 'not known')
     """
     if value is None or math.isnan(value):
-        return UNKNOWN
+        return unknown()
     if math.isinf(value):
-        return "infinite" if value > 0 else "minus infinite"
+        return say("words.infinite" if value > 0 else "words.minus_infinite")
     if value == 0:
         return "0"
     if float(value).is_integer() and abs(value) < 1e15:
@@ -97,8 +107,10 @@ def milliseconds(value_ms: float | None) -> str:
     ('47.1 ms', '1,752 ms', '12.3 s')
     """
     if value_ms is None or math.isnan(value_ms):
-        return UNKNOWN
-    return f"{number(value_ms / 1e3)} s" if abs(value_ms) >= 10_000 else f"{number(value_ms)} ms"
+        return unknown()
+    if abs(value_ms) >= 10_000:
+        return say("words.s", value=number(value_ms / 1e3))
+    return say("words.ms", value=number(value_ms))
 
 
 def duration(seconds: float | None) -> str:
@@ -108,15 +120,15 @@ def duration(seconds: float | None) -> str:
     ('340 ms', '12.3 s', '4 min 12 s', '2 h 5 min')
     """
     if seconds is None or math.isnan(seconds):
-        return UNKNOWN
+        return unknown()
     if abs(seconds) < 1:
-        return f"{number(seconds * 1e3)} ms"
+        return say("words.ms", value=number(seconds * 1e3))
     if seconds < 120:
-        return f"{number(seconds)} s"
+        return say("words.s", value=number(seconds))
     whole = round(seconds)
     if whole < 7200:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+        return say("words.min_s", minutes=whole // 60, seconds=whole % 60)
+    return say("words.h_min", hours=whole // 3600, minutes=whole % 3600 // 60)
 
 
 def percent(fraction: float | None, digits: int = 2) -> str:
@@ -126,11 +138,11 @@ def percent(fraction: float | None, digits: int = 2) -> str:
     ('7.8 %', '0.60 %', '100 %', '99.96 %', '0 %')
     """
     if fraction is None or math.isnan(fraction):
-        return UNKNOWN
+        return unknown()
     # Close below 100 the distance from it is what matters, never a rounded-up 100.
     if 0.99 < fraction < 1:
-        return f"{math.floor(fraction * 1e4) / 100:.2f} %"
-    return f"{number(fraction * 100, digits)} %"
+        return say("words.percent", value=f"{math.floor(fraction * 1e4) / 100:.2f}")
+    return say("words.percent", value=number(fraction * 100, digits))
 
 
 def deviation(fraction: float | None, digits: int = 2) -> str:
@@ -140,7 +152,7 @@ def deviation(fraction: float | None, digits: int = 2) -> str:
     ('+14 %', '−0.30 %', '0 %')
     """
     if fraction is None or math.isnan(fraction):
-        return UNKNOWN
+        return unknown()
     text = percent(fraction, digits)
     return f"+{text}" if fraction > 0 else text
 
@@ -152,8 +164,8 @@ def times(ratio: float | None, digits: int = 2) -> str:
     ('4.3 times', '12 times', '31 times')
     """
     if ratio is None or math.isnan(ratio):
-        return UNKNOWN
-    return f"{number(ratio, max(digits, 3) if 0.9 < ratio < 1.1 else digits)} times"
+        return unknown()
+    return say("words.times", value=number(ratio, max(digits, 3) if 0.9 < ratio < 1.1 else digits))
 
 
 def factor(ratio: float | None, digits: int = 2) -> str:
@@ -176,18 +188,18 @@ def rate(value: float | None, unit: str = "tokens/s") -> str:
     ('52,200 tokens/s', '3.22 requests/s')
     """
     if value is None or math.isnan(value):
-        return UNKNOWN
-    return f"{number(value)} {unit}"
+        return unknown()
+    return say("words.rate", value=number(value), unit=called("units", unit))
 
 
 def _scaled(value: float | None, unit: str, steps: Sequence[str]) -> str:
     if value is None or math.isnan(value):
-        return UNKNOWN
+        return unknown()
     power = 0
     while abs(value) >= 999.5 and power < len(steps) - 1:
         value /= 1e3
         power += 1
-    return f"{number(value)} {steps[power]}{unit}"
+    return say("words.rate", value=number(value), unit=called("units", f"{steps[power]}{unit}"))
 
 
 def bits_per_second(value_bps: float | None) -> str:
@@ -216,20 +228,33 @@ def bytes_span(values: Iterable[float]) -> str:
     """
     known = [value for value in values if not _absent(value)]
     if not known:
-        return UNKNOWN
+        return unknown()
     power = 0
     while max(known) >= 999.5 * 1e3**power and power < 5:
         power += 1
-    return f"{span(value / 1e3**power for value in known)} {('', 'k', 'M', 'G', 'T', 'P')[power]}B"
+    unit = f"{('', 'k', 'M', 'G', 'T', 'P')[power]}B"
+    return say(
+        "words.rate",
+        value=span(value / 1e3**power for value in known),
+        unit=called("units", unit),
+    )
 
 
 def plural(n: int, noun: str, many: str | None = None) -> str:
     """The noun alone in the number that ``n`` asks for.
 
+    ``noun`` is its English name in the catalogue's group ``nouns``; one that is not there stays.
+
     >>> plural(1, "run"), plural(0, "run"), plural(2, "entry", "entries")
     ('run', 'runs', 'entries')
     """
-    return noun if n == 1 else (many or f"{noun}s")
+    if n == 1:
+        return spoken().called("nouns", f"{noun}.one") if _has(noun) else noun
+    return spoken().called("nouns", f"{noun}.many") if _has(noun) else (many or f"{noun}s")
+
+
+def _has(noun: str) -> bool:
+    return f"nouns.{noun}.one" in spoken().texts
 
 
 def count(n: int | None, noun: str, many: str | None = None, *, spelled: bool = False) -> str:
@@ -239,24 +264,27 @@ def count(n: int | None, noun: str, many: str | None = None, *, spelled: bool = 
     ('1 run', 'no runs', '1,204 requests', 'three runs')
     """
     if n is None:
-        return f"{UNKNOWN} how many {many or noun + 's'}"
-    if n == 0 or (spelled and 0 <= n <= 10):
-        return f"{_SMALL[n]} {plural(n, noun, many)}"
-    return f"{n:,} {plural(n, noun, many)}"
+        return say("words.how_many", noun=plural(2, noun, many))
+    if n == 0 or (spelled and 0 <= n <= _SPELLED):
+        return say("words.count", n=say(f"words.numbers.{n}"), noun=plural(n, noun, many))
+    return say("words.count", n=f"{n:,}", noun=plural(n, noun, many))
 
 
 def listed(items: Iterable[str], *, most: int | None = None, last: str = "and") -> str:
     """Words as a list: "a", "a and b", "a, b and c"; beyond ``most`` the rest is counted.
+
+    ``last`` is "and", "or" or "in": which of the catalogue's words stands before the last one.
 
     >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"]), listed("abcd", most=2)
     ('a', 'a and b', 'a, b and c', 'a, b and 2 more')
     """
     words = list(items)
     if most is not None and len(words) > most + 1:
-        words = [*words[:most], f"{len(words) - most} more"]
+        words = [*words[:most], say("words.more", n=len(words) - most)]
     if len(words) < 2:
         return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+    first = say("words.comma").join(words[:-1])
+    return say(f"words.last.{last}", first=first, last=words[-1])
 
 
 def span(values: Iterable[float], digits: int = 3) -> str:
@@ -267,9 +295,9 @@ def span(values: Iterable[float], digits: int = 3) -> str:
     """
     known = [value for value in values if not _absent(value)]
     if not known:
-        return UNKNOWN
+        return unknown()
     low, high = number(min(known), digits), number(max(known), digits)
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else say("words.span", low=low, high=high)
 
 
 def spread(n_runs: int) -> str:
@@ -278,7 +306,7 @@ def spread(n_runs: int) -> str:
     >>> spread(1), spread(3)
     ('no interval: one run', 'range over 3 repeats')
     """
-    return "no interval: one run" if n_runs < 2 else f"range over {n_runs} repeats"
+    return say("words.one_run") if n_runs < 2 else say("words.repeats", n_runs=n_runs)
 
 
 def lengths(isl: float | None, osl: float | None) -> str:
@@ -289,11 +317,13 @@ def lengths(isl: float | None, osl: float | None) -> str:
     """
 
     def one(value: float | None) -> str:
-        if value is None or math.isnan(value):
-            return "unknown"
-        return f"{round(value):,}"
+        return say("words.length_unknown") if _absent(value) else _whole(value)
 
-    return f"{one(isl)} in / {one(osl)} out"
+    return say("words.lengths", isl=one(isl), osl=one(osl))
+
+
+def _whole(value: float | None) -> str:
+    return "?" if value is None or math.isnan(value) else f"{round(value):,}"
 
 
 def lengths_short(isl: float | None, osl: float | None) -> str:
@@ -302,7 +332,7 @@ def lengths_short(isl: float | None, osl: float | None) -> str:
     >>> lengths_short(768, 127.6), lengths_short(None, 1)
     ('768/128', '?/1')
     """
-    return lengths(isl, osl).replace("unknown", "?").replace(" in / ", "/").replace(" out", "")
+    return say("words.lengths_short", isl=_whole(isl), osl=_whole(osl))
 
 
 def capital(text: str) -> str:
@@ -363,6 +393,7 @@ def utc(epoch_ns: int | None) -> str:
     ('1970-01-01 00:00:00 UTC', 'not known')
     """
     if epoch_ns is None:
-        return UNKNOWN
+        return unknown()
     # Whole seconds in integers: a float of ns since 1970 is off by hundreds of ns.
-    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    at = datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -173,14 +173,17 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _campaign(channel: socket.socket, root: str, home: str, measured: bool) -> NoReturn:
+def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text: str) -> NoReturn:
     """Read a campaign, answer with what the page says of it, and fork its kernels."""
     from servebook.publish.about import about
     from servebook.publish.chapters.warm import warm
+    from servebook.publish.text import speak
     from servebook.read.campaign import keep, load
     from servebook.read.privacy import masked
 
     try:
+        if text:
+            speak(Path(text))
         campaign = masked(load(Path(root)))
         facts = about(Path(root), Path(home), lambda _: campaign)
     except ServebookError as error:

@@ -127,13 +127,19 @@ def test_the_key_of_a_chapter(built: tuple[Path, Path, Path]) -> None:
     base, root, _ = built
     (base / "notebooks" / "2.ipynb").write_text("{}")
     before = ingredients(root, base)
-    assert before.chapter("1.ipynb", root) != before.chapter("2.ipynb", root)
+    first, second = (("1.ipynb", root, "en"), ("2.ipynb", root, "en"))
+    assert before.chapter(*first) != before.chapter(*second)
+    assert before.chapter(*first) != before.chapter("1.ipynb", root, "de")
     (base / "notebooks" / "2.ipynb").write_text("{ }")
     after = ingredients(root, base)
-    assert before.chapter("1.ipynb", root) == after.chapter("1.ipynb", root)
-    assert before.chapter("2.ipynb", root) != after.chapter("2.ipynb", root)
+    assert before.chapter(*first) == after.chapter(*first)
+    assert before.chapter(*second) != after.chapter(*second)
     (root / "raw" / "a.jsonl").write_text("{ }")
-    assert ingredients(root, base).chapter("1.ipynb", root) != after.chapter("1.ipynb", root)
+    again = ingredients(root, base)
+    assert again.chapter(*first) != after.chapter(*first)
+    (base / "report" / "text" / "en.yaml").write_text("{ }")
+    assert ingredients(root, base).chapter(*first) != again.chapter(*first)
+    assert ingredients(root, base).about("en") != again.about("en") != again.about("de")
 
 
 def test_what_is_kept_comes_back_and_nothing_else(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from markupsafe import Markup
 
 from servebook.errors import BuildError
-from servebook.publish.text import Catalogue, languages, load
+from servebook.publish.text import Catalogue, _fields, languages, load
 
 JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 TAG = re.compile(r"<[^>]*>", re.DOTALL)
@@ -35,6 +37,10 @@ def test_english_is_there_and_complete(report: Path) -> None:
     assert texts["code"] == "en"
 
 
+#: Texts of names (columns, units ...) are looked up by the name, as the page shows it.
+NAMES = ("columns", "counted", "marks", "nouns", "units", "words")
+
+
 def asked(report: Path, root: Path) -> set[str]:
     files = [*(report / "template").glob("*.j2"), root / "servebook" / "publish" / "page.py"]
     keys = {key for path in files for key in ASKED.findall(path.read_text())}
@@ -43,13 +49,70 @@ def asked(report: Path, root: Path) -> set[str]:
     said = {
         key for path in (report / "template").glob("*.js") for key in SAID.findall(path.read_text())
     }
-    return keys | {f"script.{key}" for key in said}
+    return keys | {f"script.{key}" for key in said} | in_modules(root)
+
+
+def in_modules(root: Path) -> set[str]:
+    """The keys that stand in the package's modules, and those that a pattern there stands for."""
+    known = set(load(root / "report" / "text").texts)
+    found = set()
+    for path in (root / "servebook").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if is_say(node) and isinstance(node.args[0], ast.JoinedStr):
+                parts = [
+                    re.escape(part.value) if isinstance(part, ast.Constant) else r"[a-z0-9_]+"
+                    for part in node.args[0].values
+                ]
+                found |= {key for key in known if re.fullmatch("".join(parts), key)}
+            elif is_say(node) and isinstance(node.args[0], ast.Constant):
+                found.add(node.args[0].value)
+            elif isinstance(node, ast.Constant) and node.value in known:
+                found.add(node.value)
+    return found
+
+
+def is_say(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say"
+
+
+def test_every_text_is_filled_with_the_names_that_it_holds(project_root: Path) -> None:
+    texts = load(project_root / "report" / "text").texts
+    wrong = [
+        f"{path.name}:{node.lineno}: {node.args[0].value}"
+        for path in sorted((project_root / "servebook").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if is_say(node) and isinstance(node.args[0], ast.Constant)
+        if {word.arg for word in node.keywords} != _fields(texts[node.args[0].value])
+    ]
+    assert wrong == []
+
+
+def test_no_module_asks_for_a_text_while_it_is_imported(project_root: Path) -> None:
+    """The language is known only when a build has begun; a default is such a text, too."""
+    found = []
+    for path in sorted((project_root / "servebook").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        late = [
+            node
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.Lambda)
+            for part in (function.body if isinstance(function.body, list) else [function.body])
+            for node in ast.walk(part)
+        ]
+        early = {id(node) for node in ast.walk(tree) if is_say(node)} - {id(n) for n in late}
+        found += [path.name] * len(early)
+    assert found == []
 
 
 def test_every_text_is_used_and_every_used_text_is_there(report: Path, project_root: Path) -> None:
-    keys = set(load(report / "text").texts)
+    keys = {
+        key
+        for key in load(report / "text").texts
+        if not key.startswith(tuple(f"{n}." for n in NAMES))
+    }
     used = asked(report, project_root)
     counts = {key for key in used if f"{key}.one" in keys}
+    used = {key for key in used if not key.startswith(tuple(f"{n}." for n in NAMES))}
     wanted = (used - counts) | {f"{key}.{form}" for key in counts for form in ("one", "many")}
     assert wanted - keys == set()
     assert keys - wanted == {"language"}

@@ -114,7 +114,7 @@ def test_percent(fraction: float, text: str) -> None:
 @pytest.mark.parametrize("nothing", [None, math.nan])
 def test_what_is_not_known_is_said_and_never_zero(formatter: object, nothing: float | None) -> None:
     assert callable(formatter)
-    assert formatter(nothing) == words.UNKNOWN
+    assert formatter(nothing) == words.unknown()
 
 
 def test_a_list_names_a_single_rest_instead_of_counting_it() -> None:

@@ -23,6 +23,7 @@ from servebook.publish import words
 from servebook.publish.about import PACKAGES
 from servebook.publish.chapters import common
 from servebook.publish.output import Figure, Section
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -62,7 +63,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 def rates(campaign: Campaign, workload: str) -> Figure:
     """Counts, duration, throughput and what follows from them, one row per run."""
     wanted = [*(m for m in VALUES if not m.name.startswith(_LATENCY)), *COUNTS]
-    return _values(campaign, workload, wanted, "rates", "rates and counts")
+    return _values(campaign, workload, wanted, "rates", say("appendix.rates"))
 
 
 def latencies(campaign: Campaign, workload: str) -> Figure:
@@ -79,8 +80,10 @@ def _values(
     metrics = run_metrics(campaign.tables)
     chosen = metrics[metrics["workload"] == workload]
     if chosen.empty:
-        title = f"{words.capital(workload)}: no runs"
-        return Figure(id=name, title=title, missing=f"The campaign holds no {workload} run.")
+        title = say("appendix.values.title_runs", workload=words.capital(workload))
+        return Figure(
+            id=name, title=title, missing=say("appendix.values.missing", workload=workload)
+        )
     order = {c.name: i for i, c in enumerate(campaign.manifest.configurations)}
     chosen = chosen.assign(_order=[order.get(c, len(order)) for c in chosen["configuration"]])
     keys = ["_order", "client", "isl_mean", "concurrency", "request_rate", "repeat", "run_id"]
@@ -106,15 +109,27 @@ def _values(
     if slug == "rates":  # said once: the run tells the rest
         frame |= {label: chosen[column] for column, label in _BEHIND.items()}
     shown = pd.DataFrame(frame).dropna(axis="columns", how="all").reset_index(drop=True)
-    notes = [f"Undefined in all of these runs, so left out: {', '.join(absent)}."] if absent else []
+    notes = (
+        [say("appendix.values.note_undefined_runs_left", absent=", ".join(absent))]
+        if absent
+        else []
+    )
     if slug == "latencies":
-        floors = ", ".join(f"p{q:g} {n:,}" if q != 50 else f"median {n}" for q, n in FLOORS.items())
-        notes.append(f"A percentile of fewer values than its floor is a dash ({floors}).")
+        floors = ", ".join(
+            f"p{q:g} {n:,}" if q != 50 else say("appendix.values.floors", n=n)
+            for q, n in FLOORS.items()
+        )
+        notes.append(say("appendix.values.note_percentile_fewer_values", floors=floors))
     if few:
-        notes.append(f"Below their floor in all of these runs: {', '.join(few)}.")
+        notes.append(say("appendix.values.note_below_floor_runs", few=", ".join(few)))
     return Figure(
         id=name,
-        title=f"{words.capital(workload)}: {what} of {words.count(len(shown), 'run')}",
+        title=say(
+            "appendix.values.title_of",
+            workload=words.capital(workload),
+            what=what,
+            runs=words.count(len(shown), "run"),
+        ),
         table=shown,
         source=common.records_of(campaign, len(shown)),
         runs=tuple(chosen["run_id"]),
@@ -140,8 +155,8 @@ def clients(campaign: Campaign) -> Figure:
     if found.empty:
         return Figure(
             id=name,
-            title="No client left a summary to compare with",
-            missing="None of the dumps holds the client's own summary.",
+            title=say("appendix.clients.title_client_left_summary"),
+            missing=say("appendix.clients.missing"),
         )
     client = dict(
         zip(*(campaign.tables.runs[c].to_pylist() for c in ("run_id", "client")), strict=True)
@@ -155,7 +170,8 @@ def clients(campaign: Campaign) -> Figure:
         rows.append(
             {
                 "Client": who,
-                "Metric": METRICS[str(metric)].label + (f" (its {own})" if own else ""),
+                "Metric": METRICS[str(metric)].label
+                + (say("appendix.clients.metric", own=own) if own else ""),
                 "Runs with one definition": len(comparable),
                 "Largest deviation (%)": _largest(comparable["deviation"]),
                 "Runs that differ by definition": len(other),
@@ -167,17 +183,21 @@ def clients(campaign: Campaign) -> Figure:
     counts = int(same["metric"].str.startswith("n_").sum())
     return Figure(
         id=name,
-        title=(
-            f"{close} of {len(same)} values with one definition agree with the client's own "
-            f"to {words.percent(AGREEMENT, 1)}"
+        title=say(
+            "appendix.clients.title_values_definition_agree",
+            close=close,
+            n_same=len(same),
+            agreement=words.percent(AGREEMENT, 1),
         ),
-        subtitle=(
-            f"{len(same) - counts} rates and latencies and {counts} counts of "
-            f"{words.count(found['run_id'].nunique(), 'run')} share a definition; "
-            f"{len(found) - len(same)} more values differ by definition and are told apart."
+        subtitle=say(
+            "appendix.clients.subtitle",
+            n_same=len(same) - counts,
+            counts=counts,
+            runs=words.count(found["run_id"].nunique(), "run"),
+            n_found=len(found) - len(same),
         ),
         table=pd.DataFrame(rows),
-        source=f"{campaign.manifest.provenance}: the clients' summaries beside the records",
+        source=say("appendix.clients.source", provenance=campaign.manifest.provenance),
         runs=tuple(dict.fromkeys(found["run_id"])),
         notes=_differences(found[~found["same_definition"]]),
     )
@@ -190,8 +210,12 @@ def _differences(found: pd.DataFrame) -> tuple[str, ...]:
     for _, group in found.groupby(kinds, sort=True):
         metrics = [METRICS[str(name)].label for name in dict.fromkeys(group["metric"])]
         notes.append(
-            f"{_reasons(group['reason'])}. Concerns {words.listed(metrics, most=4)} of "
-            f"{words.count(group['run_id'].nunique(), 'run')}."
+            say(
+                "appendix.differences.note",
+                reasons=_reasons(group["reason"]),
+                metrics=words.listed(metrics, most=4),
+                runs=words.count(group["run_id"].nunique(), "run"),
+            )
         )
     return tuple(notes)
 
@@ -202,7 +226,7 @@ def _reasons(reasons: Iterable[str]) -> str:
     for reason in sorted(set(reasons)):
         kinds.setdefault(_NUMBER.sub("#", reason), []).append(reason)
     return "; ".join(
-        alike[0] + (f" (and {len(alike) - 1} alike)" if len(alike) > 1 else "")
+        alike[0] + (say("appendix.reasons", n_alike=len(alike) - 1) if len(alike) > 1 else "")
         for alike in kinds.values()
     )
 
@@ -217,11 +241,15 @@ def _largest(deviation: pd.Series[Any]) -> float:
 def definitions(campaign: Campaign) -> Figure:
     """The registry of metrics: name, unit, direction, definition, source."""
     del campaign  # the registry is the same for every campaign
-    better = {"lower": "lower is better", "higher": "higher is better", "": "no direction"}
+    better = {
+        "lower": say("appendix.definitions.lower"),
+        "higher": say("appendix.definitions.higher"),
+        "": say("appendix.definitions.value"),
+    }
     return Figure(
         id="appendix-definitions",
-        title=f"One definition for each of {len(METRICS)} metrics",
-        subtitle="Names are those of the tables beside the page and of `servebook measure --json`.",
+        title=say("appendix.definitions.title", n_metrics=len(METRICS)),
+        subtitle=say("appendix.definitions.subtitle"),
         table=pd.DataFrame(
             [
                 {
@@ -235,7 +263,7 @@ def definitions(campaign: Campaign) -> Figure:
                 for metric in METRICS.values()
             ]
         ),
-        source="servebook's registry of metrics",
+        source=say("appendix.definitions.source"),
     )
 
 
@@ -245,8 +273,8 @@ def inputs(campaign: Campaign) -> Figure:
     size = words.bytes_size(float(frame["bytes"].sum()))
     return Figure(
         id="appendix-inputs",
-        title=f"The page rests on {words.count(len(frame), 'file')}, {size}",
-        subtitle="Paths below the campaign's folder. The same hashes give the same page.",
+        title=say("appendix.inputs.title", files=words.count(len(frame), "file"), size=size),
+        subtitle=say("appendix.inputs.subtitle"),
         table=pd.DataFrame(
             {
                 "File": frame["path"],
@@ -255,7 +283,7 @@ def inputs(campaign: Campaign) -> Figure:
                 "SHA-256": frame["sha256"],
             }
         ),
-        source="the campaign's folder",
+        source=say("appendix.inputs.source"),
     )
 
 
@@ -266,8 +294,8 @@ def settings(campaign: Campaign) -> Figure:
     if not chosen:
         return Figure(
             id=name,
-            title="The manifest describes no configuration",
-            missing="Without configurations: in the manifest, settings are not known.",
+            title=say("appendix.settings.title_manifest_describes_configuration"),
+            missing=say("appendix.settings.missing"),
         )
     labels = [c.label for c in chosen]  # distinct: the manifest is checked for it
     rows: list[list[str | None]] = []
@@ -281,13 +309,21 @@ def settings(campaign: Campaign) -> Figure:
             continue
         rows.append([one.name, *(_said(value) for value in stated)])
     model = campaign.manifest.model
-    said = [f"Model: {model.name or words.UNKNOWN}"]
+    said = [say("appendix.settings.model", model=model.name or words.unknown())]
     if model.parameters is not None:
-        said.append(f"{words.number(model.parameters / 1e9)} billion parameters")
-    lacks = f"Not stated for any configuration: {', '.join(unstated)}." if unstated else ""
+        said.append(
+            say(
+                "appendix.settings.billion_parameters",
+                parameters=words.number(model.parameters / 1e9),
+            )
+        )
+    lacks = say("appendix.settings.lacks", unstated=", ".join(unstated)) if unstated else ""
     return Figure(
         id=name,
-        title=f"What the manifest states of {words.count(len(chosen), 'configuration')}",
+        title=say(
+            "appendix.settings.title_manifest_states",
+            configurations=words.count(len(chosen), "configuration"),
+        ),
         subtitle=", ".join(said) + ".",
         table=pd.DataFrame(rows, columns=["Setting", *labels]),
         source="manifest",
@@ -307,8 +343,8 @@ def _said(value: object) -> str | None:
 def findings(campaign: Campaign) -> Section:
     """Where manifest and dumps disagree, and what was left out."""
     if not campaign.findings:
-        return Section("appendix-findings", ("Manifest and dumps agree; nothing was left out.",))
-    intro = f"{words.count(len(campaign.findings), 'remark')} from reading the campaign:"
+        return Section("appendix-findings", (say("appendix.findings.manifest_dumps_agree"),))
+    intro = say("appendix.findings.intro", remarks=words.count(len(campaign.findings), "remark"))
     return Section(
         "appendix-findings",
         (words.capital(intro), *(f"{words.capital(text)}." for text in campaign.findings)),
@@ -331,7 +367,10 @@ def notes(campaign: Campaign) -> Figure:
         if text not in ours  # the campaign hands the manifest's notes on to the runs
     ]
     about: dict[tuple[str, str], list[str]] = {}
-    for who, pairs in (("the dump", told), ("the manifest", stated)):
+    for who, pairs in (
+        (say("appendix.notes.dump"), told),
+        (say("appendix.notes.manifest"), stated),
+    ):
         for subject, text in pairs:
             if text:
                 about.setdefault((who, text), []).append(subject)
@@ -343,14 +382,17 @@ def notes(campaign: Campaign) -> Figure:
     if not rows:
         return Figure(
             id=name,
-            title="No notes",
-            missing="Neither the dumps nor the manifest carry a note on a run, a link or a figure.",
+            title=say("appendix.notes.title_notes"),
+            missing=say("appendix.notes.missing"),
         )
     return Figure(
         id=name,
-        title=f"{words.capital(words.count(len(rows), 'note'))} on single runs, links and figures",
+        title=say(
+            "appendix.notes.title_single_runs_links",
+            notes=words.capital(words.count(len(rows), "note")),
+        ),
         table=pd.DataFrame(rows),
-        source="dumps and manifest",
+        source=say("appendix.notes.source"),
     )
 
 
@@ -361,10 +403,10 @@ def versions(campaign: Campaign) -> Figure:
     rows += [{"Part": name, "Version": version(name)} for name in PACKAGES]
     return Figure(
         id="appendix-versions",
-        title=f"Computed by servebook {version('servebook')}",
-        subtitle="All versions are pinned in requirements.lock.",
+        title=say("appendix.versions.title", version=version("servebook")),
+        subtitle=say("appendix.versions.subtitle"),
         table=pd.DataFrame(rows),
-        source="the environment",
+        source=say("appendix.versions.source"),
     )
 
 
@@ -374,11 +416,11 @@ def command(campaign: Campaign) -> Section:
     inside = campaign.root.parent.name == "data"
     build = f"servebook build {f'data/{folder}' if inside else folder}"
     if inside:
-        build += f" (in a clone: make report CAMPAIGN=data/{folder})"
+        build += say("appendix.command.build", folder=folder)
     return Section(
         "appendix-command",
         (
-            f"This page was built by: {build}",
-            "The same files, versions and command give the same bytes on any machine and day.",
+            say("appendix.command.page_built", build=build),
+            say("appendix.command.files_versions_command"),
         ),
     )

@@ -16,6 +16,7 @@ from servebook.measure import runs as _runs
 from servebook.measure import settings as _settings
 from servebook.publish import theme, words
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest_schema import Configuration
 
@@ -90,7 +91,7 @@ def by_condition(campaign: Campaign) -> pd.DataFrame:
 def label(campaign: Campaign, name: str | None) -> str:
     """The configuration's label as charts show it."""
     found = campaign.manifest.configuration(name) if name else None
-    return found.label if found else (name or "no configuration")
+    return found.label if found else (name or say("common.label"))
 
 
 def _order(campaign: Campaign) -> dict[str, int]:
@@ -114,7 +115,7 @@ def styled(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
         parts = [label(campaign, row["configuration"])]
         parts += [row["client"]] if clients[row["configuration"]] > 1 else []
         parts += [words.lengths_short(row["isl"], row["osl"])] if several_lengths else []
-        parts += ["KV reuse"] if both and row["reuse"] else []
+        parts += [say("common.styled.part")] if both and row["reuse"] else []
         names.append(" · ".join(parts))
         labels.append("\n".join(words.wrapped(part, 20) for part in parts))
         seen = variants.setdefault(row["configuration"], [])
@@ -205,7 +206,7 @@ def interval(n_runs: Iterable[int]) -> str:
     if most < 2:
         return words.spread(1)
     text = words.spread(most)
-    return text if min(counts) == most else f"{text} where there are any"
+    return text if min(counts) == most else say("common.interval", text=text)
 
 
 def top(frame: pd.DataFrame, values: pd.Series[Any]) -> pd.Series[Any]:
@@ -225,7 +226,7 @@ def several(values: pd.Series[Any]) -> bool:
 
 def in_flight(concurrency: float) -> str:
     """A concurrency in a sentence: "8 requests in flight"."""
-    return words.count(int(concurrency), "request") + " in flight"
+    return words.count(int(concurrency), "request") + say("common.in_flight")
 
 
 def runs_of(rows: pd.DataFrame) -> tuple[str, ...]:
@@ -246,7 +247,11 @@ def labels(campaign: Campaign, names: pd.Series[Any]) -> list[str]:
 
 def records_of(campaign: Campaign, n_runs: int) -> str:
     """Where numbers are from that rest on whole runs."""
-    return f"{campaign.manifest.provenance}: records of {words.count(n_runs, 'run')}"
+    return say(
+        "shared.records_of",
+        provenance=campaign.manifest.provenance,
+        runs=words.count(n_runs, "run"),
+    )
 
 
 def dumps_of(campaign: Campaign, runs: Iterable[str]) -> str:
@@ -256,8 +261,14 @@ def dumps_of(campaign: Campaign, runs: Iterable[str]) -> str:
     alone = levels.count("summary")
     text = records_of(campaign, len(levels) - alone)
     if alone == len(levels) and alone:
-        return f"{campaign.manifest.provenance}: summaries of {words.count(alone, 'run')}"
-    return text + (f" and summaries of {words.count(alone, 'run')}" if alone else "")
+        return say(
+            "common.dumps_of.summaries",
+            provenance=campaign.manifest.provenance,
+            runs=words.count(alone, "run"),
+        )
+    return text + (
+        say("common.dumps_of.summaries_2", runs=words.count(alone, "run")) if alone else ""
+    )
 
 
 def left_out_notes(campaign: Campaign, workload: str | None = None) -> tuple[str, ...]:
@@ -268,26 +279,23 @@ def left_out_notes(campaign: Campaign, workload: str | None = None) -> tuple[str
         names = all_runs.loc[all_runs["workload"] == workload, "run_id"]
         gone = gone[gone["run_id"].isin(names)]
     return tuple(
-        f"Left out: {words.listed(list(map(str, runs)), most=8)} ({reason})."
+        say("common.left_out_notes", map=words.listed(list(map(str, runs)), most=8), reason=reason)
         for reason, runs in gone.groupby("reason", sort=False)["run_id"]
     )
 
 
 def absent(campaign: Campaign, figure: str, title: str, workload: str) -> Figure:
     """The figure of a workload that the campaign cannot show, with the reason in words."""
-    why = f"This campaign has no {workload} run that can be compared."
+    why = say("common.absent.why_campaign_run_can", workload=workload)
     notes = left_out_notes(campaign, workload)
     all_runs = metrics(campaign)
     own = all_runs[all_runs["workload"] == workload]
     usable = own[~own["run_id"].isin(_conditions.left_out(all_runs)["run_id"])]
     if own.empty:
-        why = f"This campaign has no {workload} run."
+        why = say("common.absent.why_campaign_run", workload=workload)
     elif len(usable) and usable["n_gaps"].eq(0).all():
         clients = words.listed(sorted(set(usable["client"].dropna())))
-        why = (
-            f"The {workload} runs of this campaign hold no gaps between tokens: what {clients} "
-            "left does not tell when each token came."
-        )
+        why = say("common.absent.why_runs_campaign_hold", workload=workload, clients=clients)
     return Figure(id=figure, title=title, missing=" ".join([why, *notes]))
 
 

@@ -17,6 +17,7 @@ from servebook.measure.spread import elsewhere, spread
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
@@ -51,11 +52,7 @@ def no_judgement(campaign: Campaign, figure: str, title: str, what: str) -> Figu
     return Figure(
         id=figure,
         title=title,
-        missing=(
-            f"The dumps of this campaign are reconstructed from a model. {words.capital(what)} "
-            "would describe that model and not a machine, so none is given. It is for measured "
-            "campaigns only."
-        ),
+        missing=say("confidence_base.no_judgement.missing", what=words.capital(what)),
     )
 
 
@@ -68,13 +65,17 @@ def condition_label(row: Mapping[Any, Any] | pd.Series[Any], *, lengths: bool = 
     """A condition in words: "mixed, 768 in / 128 out, 8 in flight"."""
     parts = [str(row["workload"])]
     parts += [words.lengths(row["isl"], row["osl"])] if lengths else []
-    return ", ".join([*parts, f"{row['concurrency']} in flight"])
+    return ", ".join([*parts, say("shared.in_flight", concurrency=row["concurrency"])])
 
 
 def run_label(campaign: Campaign, run: Mapping[Any, Any] | pd.Series[Any]) -> str:
     """A run in words: "16 slots, mixed, 8 in flight"."""
     name = None if pd.isna(run["configuration"]) else str(run["configuration"])
-    load = "" if pd.isna(run["concurrency"]) else f", {int(run['concurrency'])} in flight"
+    load = (
+        ""
+        if pd.isna(run["concurrency"])
+        else say("confidence_base.run_label.load", concurrency=int(run["concurrency"]))
+    )
     return f"{common.label(campaign, name)}, {run['workload']}{load}"
 
 
@@ -181,25 +182,33 @@ def null_words(found: Equivalence, noise: pd.Series[Any] | None, campaign: Campa
     margin = words.percent(found.margin)
     if found.finding == "not testable":
         apart = words.percent(max(found.ratio.value, 1 / found.ratio.value) - 1)
-        text = f"not testable ({found.ratio.why}); the difference is {apart}"
+        text = say("confidence_base.null_words.text", why=found.ratio.why, apart=apart)
         if noise is None:
-            return f"{text}; no condition was repeated, so nothing tells whether that is much"
+            return say("confidence_base.null_words.condition_repeated_nothing", text=text)
         where = f"{common.label(campaign, noise['configuration'])}, " + condition_label(
             noise, lengths=False
         )
-        return (
-            f"{text}; the same condition differs by {words.percent(float(noise['range']))} "
-            f"elsewhere ({noise['n_runs']} repeats of {where})"
+        return say(
+            "confidence_base.null_words.condition_differs_elsewhere",
+            text=text,
+            range=words.percent(float(noise["range"])),
+            n_runs=noise["n_runs"],
+            where=where,
         )
-    largest = f"no effect larger than {words.percent(found.largest)}"
+    largest = say("confidence_base.null_words.largest", largest=words.percent(found.largest))
     return {
-        "same within the margin": f"{largest}: the same within {margin}",
-        "different, yet within the margin": f"different, but {largest}: within {margin}",
-        "different": f"different; the effect may be as large as {words.percent(found.largest)}",
-        "undecided": (
-            f"undecided: neither different nor shown to be the same within {margin}; the runs "
-            f"show {largest}"
+        "same within the margin": say(
+            "confidence_base.null_words.same_within_the_margin", largest=largest, margin=margin
         ),
+        "different, yet within the margin": say(
+            "confidence_base.null_words.different_yet_within_the_margin",
+            largest=largest,
+            margin=margin,
+        ),
+        "different": say(
+            "confidence_base.null_words.different", largest=words.percent(found.largest)
+        ),
+        "undecided": say("confidence_base.null_words.undecided", margin=margin, largest=largest),
     }[found.finding]
 
 

@@ -16,6 +16,7 @@ from servebook.publish.chapters.confidence_base import look, no_judgement
 from servebook.publish.chapters.fabric_base import measured
 from servebook.publish.charts.cost_line import over_load
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["cost_lines"]
@@ -26,8 +27,8 @@ _PER = {"input": "input tokens/s", "output": "output tokens/s", "total": "tokens
 def cost_lines(campaign: Campaign) -> Figure:
     """What the links carry as a floor plus a slope per token, with intervals where they exist."""
     name = "confidence-cost-line"
-    title = "Network cost: floor and slope"
-    gone = no_judgement(campaign, name, title, "a fitted line")
+    title = say("confidence_cost.cost_lines.title")
+    gone = no_judgement(campaign, name, title, say("confidence_cost.cost_lines.gone"))
     if gone:
         return gone
     fabric = measured(campaign)
@@ -35,13 +36,21 @@ def cost_lines(campaign: Campaign) -> Figure:
         return Figure(
             id=name,
             title=title,
-            missing="No byte counters lie beside runs of this campaign, so the wire has no cost.",
+            missing=say("confidence_cost.cost_lines.missing_byte_counters_lie"),
         )
     fits = _fits(campaign, run_totals(fabric.tokens))
     lines = [f for f in fits if not np.isnan(f["gross"].slope)]
     if not lines:
-        whys = words.listed(f"{f['name']}: {f['gross'].why}" for f in fits) or "no run was watched"
-        return Figure(id=name, title=title, missing=f"No line can be drawn. {words.capital(whys)}.")
+        whys = words.listed(f"{f['name']}: {f['gross'].why}" for f in fits) or say(
+            "confidence_cost.cost_lines.whys"
+        )
+        return Figure(
+            id=name,
+            title=title,
+            missing=say(
+                "confidence_cost.cost_lines.missing_line_can_drawn", whys=words.capital(whys)
+            ),
+        )
     best = min(lines, key=lambda f: (bool(f["gross"].why), -f["gross"].n))
     title = _line_title(best)
     points, drawn = [], []
@@ -56,8 +65,13 @@ def cost_lines(campaign: Campaign) -> Figure:
                 "y": p["gross_bps"] / 1e6,
                 "colour": style.colour,
                 "shape": style.shape,
-                "tip": f"{f['name']}, {p['concurrency']:.0f} in flight: "
-                f"{words.bits_per_second(p['gross_bps'])} at {words.rate(p['tokens_s'])}",
+                "tip": say(
+                    "confidence_cost.cost_lines.tip",
+                    name=f["name"],
+                    concurrency=p["concurrency"],
+                    gross_bps=words.bits_per_second(p["gross_bps"]),
+                    tokens_s=words.rate(p["tokens_s"]),
+                ),
             }
             for p in f["points"].to_dict("records")
         ]
@@ -80,39 +94,35 @@ def cost_lines(campaign: Campaign) -> Figure:
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "One dot per condition, the busier direction of the links, summed. Line: least "
-            f"squares; dashed where nothing was measured. Bar at 0: {words.percent(CONFIDENCE)} t "
-            f"interval of the floor, from {LEAST_FOR_INTERVAL} conditions on."
+        subtitle=say(
+            "confidence_cost.cost_lines.subtitle",
+            confidence=words.percent(CONFIDENCE),
+            least_for_interval=LEAST_FOR_INTERVAL,
         ),
         chart=over_load(
             pd.DataFrame(points),
             pd.DataFrame(drawn),
-            "tokens/s (in and out for mixed runs, else those of the workload)",
-            "Mbit/s on the links",
+            say("confidence_cost.cost_lines.chart_tokens_mixed_runs"),
+            say("confidence_cost.cost_lines.chart_mbit_links"),
         ),
         table=pd.DataFrame([_line_row(f, kind) for f in lines for kind in ("gross", "net")]),
         alt=f"{title}.",
-        source=f"{campaign.manifest.provenance}: counters beside {words.count(len(runs), 'run')}",
+        source=say(
+            "confidence_cost.cost_lines.source",
+            provenance=campaign.manifest.provenance,
+            runs=words.count(len(runs), "run"),
+        ),
         runs=runs,
         notes=(
-            (
-                "The floor is the line at no load: an extrapolation. An idle engine that holds its "
-                "connections open would measure it."
-            ),
-            (
-                "The interval is of the regression: it takes the scatter around the line for "
-                "chance and the line for straight. Runs of one condition count once."
-            ),
-            (
-                "Net of idle: the same line less what the links carry when nothing runs, where "
-                "that level is known. Whether the floor is paid per engine step or by time, a "
-                "sweep of concurrency cannot tell."
-            ),
+            say("confidence_cost.cost_lines.note_floor_line_load"),
+            say("confidence_cost.cost_lines.note_interval_regression_takes"),
+            say("confidence_cost.cost_lines.note_net_idle_line"),
             *(
-                f"{f['name']}: the idle level is not steady in "
-                f"{words.count(f['unsteady'], 'run')}: something else used the links, so that "
-                "floor and slope may be its, too."
+                say(
+                    "confidence_cost.cost_lines.note_idle_level_steady",
+                    name=f["name"],
+                    runs=words.count(f["unsteady"], "run"),
+                )
                 for f in lines
                 if f["unsteady"]
             ),
@@ -161,27 +171,46 @@ def _fits(campaign: Campaign, totals: pd.DataFrame) -> list[dict[str, Any]]:
 def _line_title(best: dict[str, Any]) -> str:
     line: CostLine = best["gross"]
     slope = words.number(line.slope / 8)
-    text = (
-        f"{words.capital(best['workload'])} ({best['name'].split(' · ')[0]}): {slope} B per token"
+    text = say(
+        "confidence_cost.line_title.token",
+        workload=words.capital(best["workload"]),
+        split=best["name"].split(" · ")[0],
+        slope=slope,
     )
     if line.why:
-        return f"{text} on a floor of {words.bits_per_second(line.floor)}; {line.why}"
+        return say(
+            "confidence_cost.line_title.floor",
+            text=text,
+            floor=words.bits_per_second(line.floor),
+            why=line.why,
+        )
     low, high = (v / 8 for v in line.slope_interval)
-    text += f" ({words.number(low)} to {words.number(high)})"
+    text += say("confidence_cost.line_title.to", low=words.number(low), high=words.number(high))
     if line.floor_interval[0] <= 0 <= line.floor_interval[1]:
-        return f"{text}; its floor cannot be told from 0 with {line.n} conditions"
-    return f"{text} on a floor of {words.bits_per_second(line.floor)}"
+        return say("confidence_cost.line_title.floor_cannot_told", text=text, n=line.n)
+    return say(
+        "confidence_cost.line_title.floor_2", text=text, floor=words.bits_per_second(line.floor)
+    )
 
 
 def _line_row(fit: dict[str, Any], kind: str) -> dict[str, Any]:
     line: CostLine | None = fit[kind]
     nan = float("nan")
     if line is None:
-        line = CostLine(nan, nan, (nan, nan), (nan, nan), nan, 0, CONFIDENCE, "idle not known")
+        line = CostLine(
+            nan,
+            nan,
+            (nan, nan),
+            (nan, nan),
+            nan,
+            0,
+            CONFIDENCE,
+            say("confidence_cost.line_row.line"),
+        )
     return {
         "configuration": fit["name"],
         "over": fit["basis"],
-        "bytes": "gross" if kind == "gross" else "net of idle",
+        "bytes": "gross" if kind == "gross" else say("confidence_cost.line_row.bytes"),
         "conditions": line.n,
         "floor (Mbit/s)": line.floor / 1e6,
         "floor, interval from (Mbit/s)": line.floor_interval[0] / 1e6,

@@ -14,6 +14,7 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.confidence_base import condition_label
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["glossary", "shortfalls", "tails"]
@@ -47,7 +48,11 @@ def shortfalls(figure: Figure) -> tuple[str, ...]:
         of = _population(str(column), table)
         counts = [c for c in table.columns if _COUNTS[of].search(str(c))]
         if not counts:
-            found.append(f'{figure.id}: "{column}" has no column with its number of {of}')
+            found.append(
+                say(
+                    "confidence_floors.shortfalls.column_number", id=figure.id, column=column, of=of
+                )
+            )
             continue
         numbers = table[counts[-1]].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
         shown = table[column].notna().to_numpy()
@@ -55,8 +60,15 @@ def shortfalls(figure: Figure) -> tuple[str, ...]:
         bad = int((shown & np.array(low, dtype=bool)).sum())
         if bad:
             found.append(
-                f'{figure.id}: "{column}" is shown in {bad} of {len(table)} rows with fewer than '
-                f"{FLOORS[q]:,} {of}"
+                say(
+                    "confidence_floors.shortfalls.shown_rows_fewer",
+                    id=figure.id,
+                    column=column,
+                    bad=bad,
+                    n_table=len(table),
+                    floors=FLOORS[q],
+                    of=of,
+                )
             )
     return tuple(found)
 
@@ -80,8 +92,8 @@ def tails(campaign: Campaign) -> Figure:
     if rows.empty:
         return Figure(
             id=name,
-            title="How far into the tail?",
-            missing="No run of this campaign can be compared, so there is no tail to read.",
+            title=say("confidence_floors.tails.title_far_tail"),
+            missing=say("confidence_floors.tails.missing"),
         )
     shown = pd.DataFrame(
         {
@@ -92,39 +104,47 @@ def tails(campaign: Campaign) -> Figure:
             "fewest requests in a run": rows["n_ok_least"],
             "TTFT and TPOT up to": [_farthest(n) for n in rows["n_ok_least"]],
             "fewest gaps in a run": rows["n_gaps_least"],
-            "ITL up to": [_farthest(n) if n else "no gaps" for n in rows["n_gaps_least"]],
+            "ITL up to": [
+                _farthest(n) if n else say("confidence_floors.tails.itl_up_to")
+                for n in rows["n_gaps_least"]
+            ],
         }
     )
     few = sum(below_floor(99, n) for n in rows["n_ok_least"])
-    title = (
-        f"{len(rows) - few} of {words.count(len(rows), 'condition')} "
-        f"{words.plural(len(rows) - few, 'has', 'have')} the {FLOORS[99]} requests that a p99 of "
-        "TTFT takes"
+    title = say(
+        "confidence_floors.tails.title_requests_p99_ttft",
+        n_rows=len(rows) - few,
+        conditions=words.count(len(rows), "condition"),
+        has=words.plural(len(rows) - few, "has", "have"),
+        floors=FLOORS[99],
     )
     with_gaps = rows[rows["n_gaps_least"] > 0]
     if len(with_gaps):
         enough = sum(not below_floor(99, n) for n in with_gaps["n_gaps_least"])
-        title += f"; {enough} of {len(with_gaps)} with gaps have as many gaps for ITL"
+        title += say(
+            "confidence_floors.tails.title_gaps_many_gaps",
+            enough=enough,
+            n_with_gaps=len(with_gaps),
+        )
     return Figure(
         id=name,
         title=title,
         subtitle=(
-            "Floors at 99 % confidence for independent values: "
+            say("confidence_floors.tails.subtitle_floors_confidence_independent")
             + words.listed(
-                f"{n:,} for {'median' if q == 50 else f'p{q:g}'}" for q, n in FLOORS.items()
+                say(
+                    "confidence_floors.tails.subtitle_for",
+                    n=n,
+                    median="median" if q == 50 else f"p{q:g}",
+                )
+                for q, n in FLOORS.items()
             )
-            + ". Below its floor a percentile is called the largest of n."
+            + say("confidence_floors.tails.subtitle_below_floor_percentile")
         ),
         table=shown,
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
-        notes=(
-            (
-                "Gaps are not independent: those of one request share it, and all running requests "
-                "share each engine step. A floor that gaps pass is necessary, not sufficient; the "
-                "number of prefill batches beside the stalls is the n of an ITL tail."
-            ),
-        ),
+        notes=(say("confidence_floors.tails.note"),),
     )
 
 
@@ -133,8 +153,8 @@ def glossary(campaign: Campaign) -> Figure:
     entries = list(STATISTICS.values())
     return Figure(
         id="confidence-glossary",
-        title=f"One definition for each of the {len(entries)} statistics and verdict words",
-        subtitle="Metrics are defined beside the figures that show them; these are made of them.",
+        title=say("confidence_floors.glossary.title", n_entries=len(entries)),
+        subtitle=say("confidence_floors.glossary.subtitle"),
         table=pd.DataFrame(
             {
                 "name": [e.label for e in entries],
@@ -143,7 +163,7 @@ def glossary(campaign: Campaign) -> Figure:
                 "from": [e.source for e in entries],
             }
         ),
-        source=f"definitions, the same for every campaign (here: {campaign.name})",
+        source=say("confidence_floors.glossary.source", campaign=campaign.name),
     )
 
 

@@ -23,18 +23,12 @@ from servebook.publish.chapters.confidence_base import (
 from servebook.publish.chapters.confidence_steady import steady_figures
 from servebook.publish.charts.forest import forest
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["comparable", "ratios"]
 
 _MOST_ROWS = 16
-_SHARED = (
-    "An interval is of the ratio of geometric means over runs: Welch's t on the logarithms of the "
-    "runs' values, Satterthwaite's degrees of freedom, lowered towards Cochran's where the sides "
-    "differ in their number of runs. It takes the runs of a side for independent "
-    "and alike. What all runs share is not in it: this machine, this day, this start of the "
-    "server, this client, these prompts."
-)
 
 
 def comparable(campaign: Campaign) -> Figure:
@@ -44,8 +38,8 @@ def comparable(campaign: Campaign) -> Figure:
     if not pairs:
         return Figure(
             id=name,
-            title="May configurations be compared?",
-            missing="Fewer than two configurations ran, so there is no pair to compare.",
+            title=say("confidence_ratios.comparable.title_may_configurations_compared"),
+            missing=say("confidence_ratios.comparable.missing"),
         )
     rows = []
     found = ratio_rows(campaign)
@@ -63,13 +57,13 @@ def comparable(campaign: Campaign) -> Figure:
                 "mark": stated.mark,
                 "stated": words.listed(n for n in stated.differ if n not in differ) or "nothing",
                 "dumps": words.listed(differ)
-                or ("nothing" if gates else "they share no condition"),
+                or ("nothing" if gates else say("confidence_ratios.comparable.dumps")),
                 "load": "; ".join(
                     f"{where}: {words.listed(opened.load)}"
                     for where, opened in gates.items()
                     if opened.load
                 )
-                or ("alike" if gates else words.UNKNOWN),
+                or ("alike" if gates else words.unknown()),
                 "one_sided": words.listed(stated.one_sided) or "nothing",
                 "unstated": words.listed(stated.unstated) or "nothing",
                 "conditions": len(own[["workload", "isl", "osl", "concurrency"]].drop_duplicates()),
@@ -78,18 +72,19 @@ def comparable(campaign: Campaign) -> Figure:
     frame = pd.DataFrame(rows)
     single = frame[frame["mark"] == "SINGLE VARIABLE"]
     shared = frame[frame["conditions"] > 0]
-    title = (
-        f"{len(single)} of {words.count(len(frame), 'pair')} of configurations "
-        f"{'differs' if len(single) == 1 else 'differ'} in a single stated setting; "
-        f"{words.count(len(shared), 'pair')} ran a condition that both share"
+    title = say(
+        "confidence_ratios.comparable.title_configurations_single_stated",
+        n_single=len(single),
+        pairs=words.count(len(frame), "pair"),
+        differs=say("confidence_ratios.comparable.title_differs")
+        if len(single) == 1
+        else say("confidence_ratios.comparable.title_differ"),
+        pairs_2=words.count(len(shared), "pair"),
     )
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "SINGLE VARIABLE: one stated setting differs. n SETTINGS: several do, and a ratio is "
-            "theirs together. UNKNOWN: none that is stated, or one side does not state it."
-        ),
+        subtitle=say("confidence_ratios.comparable.subtitle"),
         table=common.table(
             frame,
             [
@@ -104,15 +99,11 @@ def comparable(campaign: Campaign) -> Figure:
                 ("conditions", "conditions that both ran"),
             ],
         ),
-        source="manifest and dumps",
+        source=say("confidence_ratios.comparable.source"),
         runs=tuple(sorted(common.metrics(campaign)["run_id"])),
         notes=(
-            "A setting that nobody stated may differ too: a mark is as good as the manifest.",
-            (
-                "From the dumps: client, its version, model, lengths, concurrency, cache reuse, "
-                "what a gap is. The load is no setting: a running batch or a share of failures "
-                "that differs says that the two engines did not do the same work."
-            ),
+            say("confidence_ratios.comparable.note_setting_nobody_stated"),
+            say("confidence_ratios.comparable.note_dumps_client_version"),
         ),
         open_table=True,
     )
@@ -121,47 +112,60 @@ def comparable(campaign: Campaign) -> Figure:
 def ratios(campaign: Campaign) -> Figure:
     """Every ratio of two configurations with its interval, or why it has none."""
     name = "confidence-ratios"
-    gone = no_judgement(campaign, name, "Ratios and their intervals", "an interval")
+    gone = no_judgement(
+        campaign, name, say("confidence_ratios.ratios.gone"), say("shared.an_interval")
+    )
     if gone:
         return gone
     found = ratio_rows(campaign)
     if found.empty:
         return Figure(
             id=name,
-            title="Ratios and their intervals",
-            missing=(
-                "No two configurations ran the same condition (client, workload, lengths, "
-                "concurrency), so there is no ratio to judge."
-            ),
+            title=say("confidence_ratios.ratios.gone"),
+            missing=say("confidence_ratios.ratios.missing"),
         )
     drawn = found.head(_MOST_ROWS)
     title = _ratio_title(found)
     rows = pd.DataFrame([_forest_row(campaign, row) for row in drawn.to_dict("records")])
     known = sum(f.ratio.known for f in found["found"])
     marks = list(dict.fromkeys(g.comparison.words for g in found["gate"]))
-    notes = [_SHARED, "Percentiles of fewer values than their floor in any run are left out."]
+    notes = [
+        say("confidence_ratios.shared"),
+        say("confidence_ratios.ratios.note_percentiles_fewer_values"),
+    ]
     if known > 1:
         notes.append(
-            f"{known} intervals stand here, each at {words.percent(CONFIDENCE)} for itself: that "
-            f"all of them hold is less likely, and about {words.number(known * (1 - CONFIDENCE))} "
-            "would miss by chance alone."
+            say(
+                "confidence_ratios.ratios.note_intervals_stand_here",
+                known=known,
+                confidence=words.percent(CONFIDENCE),
+                known_2=words.number(known * (1 - CONFIDENCE)),
+            )
         )
     if known:
         notes.append(
-            f"Detectable: the smallest true difference that so many runs with this scatter find in "
-            f"{words.percent(POWER)} of campaigns. The scatter is itself an estimate from few runs."
+            say(
+                "confidence_ratios.ratios.note_detectable_smallest_true", power=words.percent(POWER)
+            )
         )
     if len(found) > len(drawn):
-        notes.append(f"Drawn: the first {len(drawn)} of {len(found)} ratios; the table has all.")
+        notes.append(
+            say(
+                "confidence_ratios.ratios.note_drawn_first_ratios",
+                n_drawn=len(drawn),
+                n_found=len(found),
+            )
+        )
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"{' '.join(marks[:2])} Coloured bar: {words.percent(CONFIDENCE)} interval over runs. "
-            "Open dot: no interval exists. Grey bar: the ratio that two repeats of one condition "
-            f"reached. Shaded: within {words.percent(STATED_MARGIN)}."
+        subtitle=say(
+            "confidence_ratios.ratios.subtitle",
+            marks=" ".join(marks[:2]),
+            confidence=words.percent(CONFIDENCE),
+            stated_margin=words.percent(STATED_MARGIN),
         ),
-        chart=forest(rows, "second configuration ÷ first (log)", margin=STATED_MARGIN),
+        chart=forest(rows, say("confidence_ratios.ratios.chart"), margin=STATED_MARGIN),
         table=_ratio_table(campaign, found),
         alt=f"{title}. " + " ".join(f"{r['label']}: {r['text']}." for r in rows.to_dict("records")),
         source=common.records_of(campaign, len({r for runs in found["runs"] for r in runs})),
@@ -175,12 +179,22 @@ def _ratio_title(found: pd.DataFrame) -> str:
     if len(known):
         beyond = sum(f.ratio.beyond_noise for f in known["found"])
         least = max(f.ratio.detectable for f in known["found"]) - 1
-        text = (
-            f"{beyond} of {words.count(len(known), 'interval')} "
-            f"{'leaves' if beyond == 1 else 'leave'} 1 out; the least sure of them may miss a "
-            f"difference of {words.percent(least)}"
+        text = say(
+            "confidence_ratios.ratio_title.sure_may_miss",
+            beyond=beyond,
+            intervals=words.count(len(known), "interval"),
+            leaves=say("confidence_ratios.ratio_title.leaves")
+            if beyond == 1
+            else say("confidence_ratios.ratio_title.leave"),
+            least=words.percent(least),
         )
-        return text if len(known) == len(found) else f"{text}; {len(found) - len(known)} have none"
+        return (
+            text
+            if len(known) == len(found)
+            else say(
+                "confidence_ratios.ratio_title.none", text=text, n_found=len(found) - len(known)
+            )
+        )
     apart = found.assign(apart=[abs(np.log(f.ratio.value)) for f in found["found"]])
     top = common.top(apart, apart["apart"])
     value = top["found"].ratio.value
@@ -190,14 +204,23 @@ def _ratio_title(found: pd.DataFrame) -> str:
             for a, b in zip(found["values_first"], found["values_second"], strict=True)
         }
     )
-    told = words.listed(f"{b} {words.plural(b, 'run')} against {a}" for a, b in arms)
-    text = (
-        f"No ratio of two configurations has an interval ({told}): "
-        f"{METRICS[top['metric']].label} is {words.factor(value)}"
+    told = words.listed(
+        say("confidence_ratios.ratio_title.told", b=b, runs=words.plural(b, "run"), a=a)
+        for a, b in arms
+    )
+    text = say(
+        "confidence_ratios.ratio_title.ratio_configurations_interval",
+        told=told,
+        metrics=METRICS[top["metric"]].label,
+        value=words.factor(value),
     )
     if np.isnan(top["noise"]):
-        return f"{text}, and nothing was repeated to set that against"
-    return f"{text}, while repeats of one condition reach {words.factor(1 + top['noise'])}"
+        return say("confidence_ratios.ratio_title.nothing_repeated_set", text=text)
+    return say(
+        "confidence_ratios.ratio_title.while_repeats_condition",
+        text=text,
+        noise=words.factor(1 + top["noise"]),
+    )
 
 
 def _forest_row(campaign: Campaign, row: dict[Any, Any]) -> dict[str, Any]:
@@ -205,9 +228,14 @@ def _forest_row(campaign: Campaign, row: dict[Any, Any]) -> dict[str, Any]:
     info = METRICS[row["metric"]]
     value = words.factor(ratio.value)
     text = (
-        f"{value} ({words.number(ratio.low)} to {words.number(ratio.high)})"
+        say(
+            "confidence_ratios.forest_row.to",
+            value=value,
+            low=words.number(ratio.low),
+            high=words.number(ratio.high),
+        )
         if ratio.known
-        else f"{value}, no interval"
+        else say("confidence_ratios.forest_row.interval", value=value)
     )
     mark = "" if row["gate"].mark == "SINGLE VARIABLE" else f" · {row['gate'].mark}"
     several = len(all_pairs(campaign)) > 1
@@ -230,7 +258,14 @@ def _forest_row(campaign: Campaign, row: dict[Any, Any]) -> dict[str, Any]:
                 "metric",
             )
         ),
-        "label": f"{info.label} · {pair}{row['workload']}, {row['concurrency']} in flight{mark}",
+        "label": say(
+            "confidence_ratios.forest_row.label",
+            info=info.label,
+            pair=pair,
+            workload=row["workload"],
+            concurrency=row["concurrency"],
+            mark=mark,
+        ),
         "ratio": ratio.value,
         "low": ratio.low,
         "high": ratio.high,

@@ -29,6 +29,7 @@ from servebook.publish.chapters.confidence_base import (
 from servebook.publish.charts.coverage import against_promise
 from servebook.publish.charts.strip import strip
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["method", "repeats", "verdict"]
@@ -41,19 +42,20 @@ _MOST_ROWS = 16
 def repeats(campaign: Campaign) -> Figure:
     """How far the runs of one condition lie apart, metric by metric."""
     name = "confidence-repeats"
-    gone = no_judgement(campaign, name, "Repeats of one condition", "run-to-run scatter")
+    gone = no_judgement(
+        campaign,
+        name,
+        say("confidence_repeats.repeats.repeats_condition"),
+        say("confidence_repeats.repeats.run_run_scatter"),
+    )
     if gone:
         return gone
     found = spreads(campaign)
     if found.empty:
         return Figure(
             id=name,
-            title="Repeats of one condition",
-            missing=(
-                "No condition of this campaign ran twice (same configuration, client, workload, "
-                "lengths and concurrency), so how far runs scatter is not known, and no number "
-                "here has an interval over runs."
-            ),
+            title=say("confidence_repeats.repeats.repeats_condition"),
+            missing=say("confidence_repeats.repeats.missing"),
         )
     n_conditions = len(found[["series", "concurrency"]].drop_duplicates())
     heads: list[dict[str, Any]] = []
@@ -67,9 +69,13 @@ def repeats(campaign: Campaign) -> Figure:
             + condition_label(row, lengths=False)
         )
         key = f"{row['series']}|{row['concurrency']}|{row['metric']}"
-        label = (
-            f"{METRICS[row['metric']].label}{where}: {words.number(row['mean'])} "
-            f"{METRICS[row['metric']].unit}, scatter {words.percent(row['cv'])}"
+        label = say(
+            "confidence_repeats.repeats.label",
+            metrics=METRICS[row["metric"]].label,
+            where=where,
+            mean=words.number(row["mean"]),
+            unit=METRICS[row["metric"]].unit,
+            cv=words.percent(row["cv"]),
         )
         heads.append({"row": key, "label": label})
         dots += [
@@ -90,14 +96,17 @@ def repeats(campaign: Campaign) -> Figure:
         )
     top = common.top(found, found["range"])
     rate = found[found["metric"].isin(("output_throughput_tok_s", "input_throughput_tok_s"))]
-    title = (
-        f"Repeats of one condition lie up to {words.percent(top['range'])} apart "
-        f"({METRICS[top['metric']].label})"
+    title = say(
+        "confidence_repeats.repeats.title_repeats_condition_lie",
+        range=words.percent(top["range"]),
+        metrics=METRICS[top["metric"]].label,
     )
     if len(rate):
         steady = common.top(rate, rate["range"])
         if steady["metric"] != top["metric"]:
-            title += f"; their throughput up to {words.percent(steady['range'])}"
+            title += say(
+                "confidence_repeats.repeats.title_throughput", range=words.percent(steady["range"])
+            )
     n = sorted(set(found["n_runs"]))
     return Figure(
         id=name,
@@ -109,8 +118,11 @@ def repeats(campaign: Campaign) -> Figure:
                 if n_conditions == 1
                 else ""
             )
-            + f", {words.span(n)} runs each. Dot: a run against the mean of its condition. Bar: "
-            f"{words.percent(CONFIDENCE)} interval of that mean, Student's t on the log scale."
+            + say(
+                "confidence_repeats.repeats.subtitle",
+                n=words.span(n),
+                confidence=words.percent(CONFIDENCE),
+            )
         ),
         chart=strip(
             pd.DataFrame(heads),
@@ -142,22 +154,19 @@ def repeats(campaign: Campaign) -> Figure:
         runs=tuple(sorted({r for runs in found["runs"] for r in runs})),
         notes=(
             *(
-                (f"Drawn: the {_MOST_ROWS} rows of {len(found)} that lie farthest apart.",)
+                (
+                    say(
+                        "confidence_repeats.repeats.note_drawn_rows_lie",
+                        most_rows=_MOST_ROWS,
+                        n_found=len(found),
+                    ),
+                )
                 if len(found) > _MOST_ROWS
                 else ()
             ),
-            (
-                "Scatter: standard deviation of the logarithms over runs, with its own interval "
-                "from the chi-square distribution. It is wide: few runs hardly know their scatter."
-            ),
-            (
-                "Runs that followed one another in one sitting scatter less than runs of another "
-                "day; this scatter is a lower bound for those."
-            ),
-            (
-                "Runs a side to find 5 %: for two configurations that scatter so, at a power of "
-                f"{words.percent(POWER)}, if the scatter is what it looks like."
-            ),
+            say("confidence_repeats.repeats.note_scatter_standard_deviation"),
+            say("confidence_repeats.repeats.note_runs_followed_another"),
+            say("confidence_repeats.repeats.note_runs_side_find", power=words.percent(POWER)),
         ),
     )
 
@@ -173,7 +182,9 @@ _SEED = 20_251_129
 def method(campaign: Campaign) -> Figure:
     """Whether the intervals keep their promise, on simulated campaigns of known truth."""
     name = "confidence-method"
-    gone = no_judgement(campaign, name, "What the intervals are worth", "an interval")
+    gone = no_judgement(
+        campaign, name, say("confidence_repeats.method.gone"), say("shared.an_interval")
+    )
     if gone:
         return gone
     looks = {
@@ -190,12 +201,20 @@ def method(campaign: Campaign) -> Figure:
             "Welch on logarithms": coverage(*arms, _TRUTH),
             "percentile bootstrap": bootstrap_coverage(*arms, _TRUTH, seed=_SEED, resamples=499),
         }
-        design = f"{n} runs a side" if n == m else f"{n} runs against {m}, scatter {wide} to 1"
+        design = (
+            say("confidence_repeats.method.design_runs_side", n=n)
+            if n == m
+            else say("confidence_repeats.method.design_runs_against_scatter", n=n, m=m, wide=wide)
+        )
         dots += [
             {
                 "row": f"{n} {m}",
-                "label": f"{design}: Welch {words.percent(shares['Welch on logarithms'], 3)}, "
-                f"bootstrap {words.percent(shares['percentile bootstrap'], 3)}",
+                "label": say(
+                    "confidence_repeats.method.label",
+                    design=design,
+                    welch_on_logarithms=words.percent(shares["Welch on logarithms"], 3),
+                    percentile_bootstrap=words.percent(shares["percentile bootstrap"], 3),
+                ),
                 "share": share,
                 "colour": looks[kind][0],
                 "shape": looks[kind][1],
@@ -209,22 +228,25 @@ def method(campaign: Campaign) -> Figure:
     frame = pd.DataFrame(dots)
     short = frame[(frame["method"] == "percentile bootstrap") & (frame["row"] == "3 3")].iloc[0]
     welch = frame[frame["method"] == "Welch on logarithms"]["share"]
-    title = (
-        f"Over three runs a percentile bootstrap covers {words.percent(short['share'])}, not "
-        f"{words.percent(CONFIDENCE)}; the intervals used here cover "
-        f"{words.percent(welch.min(), 3)} to {words.percent(welch.max(), 3)}"
+    title = say(
+        "confidence_repeats.method.title",
+        share=words.percent(short["share"]),
+        confidence=words.percent(CONFIDENCE),
+        welch=words.percent(welch.min(), 3),
+        welch_2=words.percent(welch.max(), 3),
     )
     error = float(np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / _SIMULATED))
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"{_SIMULATED:,} simulated campaigns per row, true ratio {_TRUTH}, runs "
-            f"scatter by {words.percent(_SCATTER)} or as stated. Circle: Welch's t on logarithms. "
-            "Diamond: percentile bootstrap over the same runs. Rule: the promised "
-            f"{words.percent(CONFIDENCE)}."
+        subtitle=say(
+            "confidence_repeats.method.subtitle",
+            simulated=_SIMULATED,
+            truth=_TRUTH,
+            scatter=words.percent(_SCATTER),
+            confidence=words.percent(CONFIDENCE),
         ),
-        chart=against_promise(frame, CONFIDENCE, "campaigns whose interval holds the true ratio"),
+        chart=against_promise(frame, CONFIDENCE, say("confidence_repeats.method.chart")),
         table=pd.DataFrame(
             {
                 "runs, first side": frame["n"],
@@ -236,18 +258,19 @@ def method(campaign: Campaign) -> Figure:
             }
         ),
         alt=f"{title}.",
-        source="model: simulated runs, normal on the log scale, seeded",
+        source=say("confidence_repeats.method.source"),
         notes=(
-            (
-                f"A share of {_SIMULATED:,} simulations is itself uncertain by "
-                f"{words.percent(2 * error)} (two standard errors)."
+            say(
+                "confidence_repeats.method.note_share_simulations_itself",
+                simulated=_SIMULATED,
+                error=words.percent(2 * error),
             ),
-            (
-                "Real runs need not be normal on the log scale, nor independent. If they are, the "
-                f"interval covers {words.percent(COVERED[0], 3)} to {words.percent(COVERED[1], 3)} "
-                "with three or more runs on each side, whatever their scatters, and "
-                f"{words.percent(COVERED_BY_TWO[0], 3)} to {words.percent(COVERED_BY_TWO[1], 3)} "
-                "with two on one side (integrated)."
+            say(
+                "confidence_repeats.method.note_real_runs_need",
+                covered=words.percent(COVERED[0], 3),
+                covered_2=words.percent(COVERED[1], 3),
+                covered_by_two=words.percent(COVERED_BY_TWO[0], 3),
+                covered_by_two_2=words.percent(COVERED_BY_TWO[1], 3),
             ),
         ),
     )
@@ -259,10 +282,7 @@ def verdict(campaign: Campaign) -> Statement:
     if campaign.manifest.provenance == "reconstructed":
         return Statement(
             id=name,
-            sentence=(
-                "Reconstructed dumps: no comparison on this page has an interval, and none is to "
-                "be read as if it had."
-            ),
+            sentence=say("confidence_repeats.verdict.sentence_reconstructed_dumps_comparison"),
             marks=common.marks(campaign),
         )
     metrics = common.metrics(campaign)
@@ -281,54 +301,60 @@ def verdict(campaign: Campaign) -> Statement:
         widest = max(known, key=lambda r: r.detectable)
         least = min(min(r.n_first, r.n_second) for r in known)
         return Statement(
-            sentence=(
-                f"{beyond} of {words.count(len(known), 'ratio')} between configurations "
-                f"{'lies' if beyond == 1 else 'lie'} beyond run-to-run scatter; the design finds "
-                f"differences from {words.percent(widest.detectable - 1)} on (80 % power, in the "
-                "least sure of them)."
+            sentence=say(
+                "confidence_repeats.verdict.sentence_between_configurations_beyond",
+                beyond=beyond,
+                ratios=words.count(len(known), "ratio"),
+                lies=say("confidence_repeats.verdict.sentence_lies")
+                if beyond == 1
+                else say("confidence_repeats.verdict.sentence_lie"),
+                detectable=words.percent(widest.detectable - 1),
             ),
             metric="detectable difference",
             value=widest.detectable - 1,
             unit="fraction",
             n=len({r for runs in found["runs"] for r in runs}),
             n_of="runs",
-            interval=f"Welch intervals over {least} or more runs a side",
+            interval=say("confidence_repeats.verdict.interval_welch_intervals_runs", least=least),
             runs=tuple(sorted({r for runs in found["runs"] for r in runs})),
-            would_change="more runs on the side that scatters most",
+            would_change=say("confidence_repeats.verdict.would_change_runs_side_scatters"),
             **common_fields,
         )
     if scatter.empty:
         return Statement(
-            sentence=(
-                "No comparison on this page has an interval: no condition was run twice, so how "
-                "far runs scatter is not known."
-            ),
+            sentence=say("confidence_repeats.verdict.sentence_comparison_page_interval"),
             metric="repeated conditions",
             value=0.0,
             unit="conditions",
             n=len(metrics),
             n_of="runs",
-            interval="no interval: nothing was repeated",
+            interval=say("confidence_repeats.verdict.interval_interval_nothing_repeated"),
             runs=tuple(sorted(metrics["run_id"])),
-            would_change="three runs of each condition that is compared",
+            would_change=say("confidence_repeats.verdict.would_change_three_runs_condition"),
             **(common_fields | {"figure": "confidence-repeats"}),
         )
     top = common.top(scatter, scatter["range"])
     rate = scatter[scatter["metric"].str.contains("throughput")]
     steady = common.top(rate, rate["range"]) if len(rate) else top
     needed = runs_needed(float(steady["cv"]), STATED_MARGIN)
-    where = f"{top['workload']}, {top['concurrency']} in flight"
+    where = say(
+        "confidence_repeats.verdict.where", workload=top["workload"], concurrency=top["concurrency"]
+    )
     said = (
-        "No ratio of two configurations has an interval, since one side ran once"
+        say("confidence_repeats.verdict.ratio_configurations_interval")
         if len(found)
-        else "No two configurations ran one condition"
+        else say("confidence_repeats.verdict.configurations_ran_condition")
     )
     return Statement(
-        sentence=(
-            f"{said}; {top['n_runs']} repeats of one condition ({where}) differ by up to "
-            f"{words.percent(float(steady['range']))} in {METRICS[steady['metric']].label.lower()} "
-            f"and {words.percent(float(top['range']))} in {METRICS[top['metric']].label}: smaller "
-            "differences are not shown."
+        sentence=say(
+            "confidence_repeats.verdict.sentence_repeats_condition_differ",
+            said=said,
+            n_runs=top["n_runs"],
+            where=where,
+            range=words.percent(float(steady["range"])),
+            metrics=METRICS[steady["metric"]].label.lower(),
+            range_2=words.percent(float(top["range"])),
+            metrics_2=METRICS[top["metric"]].label,
         ),
         metric=f"range of repeats, {top['metric']}",
         value=float(top["range"]),
@@ -338,11 +364,11 @@ def verdict(campaign: Campaign) -> Statement:
         interval=words.spread(int(top["n_runs"])),
         runs=tuple(top["runs"]),
         would_change=(
-            "repeats on both sides"
+            say("confidence_repeats.verdict.would_change_repeats_both_sides")
             + (
-                f": at this scatter {needed} a side would find 5 % in throughput"
+                say("confidence_repeats.verdict.would_change_scatter_side_would", needed=needed)
                 if needed
-                else " of every pair that is compared"
+                else say("confidence_repeats.verdict.would_change_every_pair_compared")
             )
         ),
         **(common_fields | {"figure": "confidence-repeats"}),

@@ -21,6 +21,7 @@ from servebook.publish.chapters.confidence_base import no_judgement, run_label
 from servebook.publish.charts.shares import of_a_whole
 from servebook.publish.charts.strip import strip
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["load_honesty", "within"]
@@ -31,7 +32,9 @@ Floats = npt.NDArray[np.float64]
 def within(campaign: Campaign) -> Figure:
     """How much the figures of one run swing within it: block bootstrap over its time."""
     name = "confidence-within-run"
-    gone = no_judgement(campaign, name, "Within one run", "an interval")
+    gone = no_judgement(
+        campaign, name, say("confidence_runs.within.gone"), say("shared.an_interval")
+    )
     if gone:
         return gone
     table = common.metrics(campaign)
@@ -58,26 +61,31 @@ def within(campaign: Campaign) -> Figure:
     if not rows:
         return Figure(
             id=name,
-            title="Within one run",
+            title=say("confidence_runs.within.gone"),
             missing=(
-                f"No run is long enough for a block bootstrap: {LEAST_BLOCKS} blocks of a mean "
-                "request's length are needed."
+                say("confidence_runs.within.missing_run_long_enough", least_blocks=LEAST_BLOCKS)
                 if short
-                else "No run has requests with a common clock."
+                else say("confidence_runs.within.missing_run_requests_common")
             ),
         )
     frame = pd.DataFrame(rows)
     half = [_half(f) for f in frame["found"]]
     top = common.top(frame, pd.Series(half))
-    title = (
-        f"Within one run a mean is known to ±{words.percent(min(half))} to "
-        f"±{words.percent(max(half))}, in the {words.count(len(set(frame['run_id'])), 'run')} long "
-        "enough to tell"
-        + (
-            f"; {words.count(n_short, 'run')} {'is' if n_short == 1 else 'are'} too short"
-            if n_short
-            else ""
+    title = say(
+        "confidence_runs.within.title_within_run_mean",
+        half=words.percent(min(half)),
+        half_2=words.percent(max(half)),
+        runs=words.count(len(set(frame["run_id"])), "run"),
+    ) + (
+        say(
+            "confidence_runs.within.title_too_short",
+            runs=words.count(n_short, "run"),
+            is_=say("confidence_runs.within.title_is")
+            if n_short == 1
+            else say("confidence_runs.within.title_are"),
         )
+        if n_short
+        else ""
     )
     heads: list[dict[str, Any]] = []
     dots, bars = [], []
@@ -88,8 +96,13 @@ def within(campaign: Campaign) -> Figure:
         heads.append(
             {
                 "row": key,
-                "label": f"{METRICS[row['metric']].label} · {run_label(campaign, row)}: "
-                f"{_told(row['metric'], f.value)}, {f.n_blocks} blocks",
+                "label": say(
+                    "confidence_runs.within.label",
+                    metrics=METRICS[row["metric"]].label,
+                    run_label=run_label(campaign, row),
+                    told=_told(row["metric"], f.value),
+                    n_blocks=f.n_blocks,
+                ),
             }
         )
         dots.append(
@@ -97,19 +110,19 @@ def within(campaign: Campaign) -> Figure:
                 "row": key,
                 "value": 0.0,
                 "colour": look.colour if look else theme.CONTEXT,
-                "tip": f"{words.number(f.low)} to {words.number(f.high)} "
-                f"{METRICS[row['metric']].unit}",
+                "tip": say(
+                    "confidence_runs.within.tip",
+                    low=words.number(f.low),
+                    high=words.number(f.high),
+                    unit=METRICS[row["metric"]].unit,
+                ),
             }
         )
         bars.append({"row": key, "low": f.low / f.value - 1, "high": f.high / f.value - 1})
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"Bars: {words.percent(CONFIDENCE)} within this run only. They say what another "
-            "stretch of the same run might show. They are no interval of a comparison: that takes "
-            "repeats."
-        ),
+        subtitle=say("confidence_runs.within.subtitle", confidence=words.percent(CONFIDENCE)),
         chart=strip(
             pd.DataFrame(heads),
             pd.DataFrame(dots),
@@ -130,19 +143,12 @@ def within(campaign: Campaign) -> Figure:
                 "block (s)": [f.block_s for f in frame["found"]],
             }
         ),
-        alt=f"{title}. Widest: {run_label(campaign, top)}.",
+        alt=say("confidence_runs.within.alt", title=title, run_label=run_label(campaign, top)),
         source=common.records_of(campaign, len(set(frame["run_id"]))),
         runs=tuple(sorted(set(frame["run_id"]))),
         notes=(
-            (
-                "Method: the run is cut into equal blocks of time, each at least a mean request "
-                f"long; whole blocks are resampled 999 times (percentile interval). Below "
-                f"{LEAST_BLOCKS} blocks none is given: it would cover less than it says."
-            ),
-            (
-                f"Output throughput here: the mean over {_SLICES} equal slices of the time from "
-                "the run's first token to its last, where each chunk is one token."
-            ),
+            say("confidence_runs.within.note_method_run_cut", least_blocks=LEAST_BLOCKS),
+            say("confidence_runs.within.note_output_throughput_here", slices=_SLICES),
         ),
     )
 
@@ -179,12 +185,12 @@ def _series(
         count, edges = np.histogram(came, bins=_SLICES)
         width = edges[1] - edges[0]
         rate = count / width
-        yield "output_throughput_tok_s", "slices of time", rate, edges[:-1] - edges[0]
+        yield "output_throughput_tok_s", say("confidence_runs.series"), rate, edges[:-1] - edges[0]
 
 
 def _told(metric: str, value: float) -> str:
     unit = METRICS[metric].unit
-    return words.milliseconds(value) if unit == "ms" else f"{words.number(value)} {unit}"
+    return words.milliseconds(value) if unit == "ms" else words.rate(value, unit)
 
 
 def _kept(run: Any) -> dict[str, Any]:
@@ -202,7 +208,10 @@ def load_honesty(campaign: Campaign) -> Figure:
     """Whether load, sending and reading were what they should be: verdict words per run."""
     name = "confidence-load"
     gone = no_judgement(
-        campaign, name, "Was the load what it is called?", "a verdict on the client"
+        campaign,
+        name,
+        say("confidence_runs.load_honesty.load_called"),
+        say("confidence_runs.load_honesty.verdict_client"),
     )
     if gone:
         return gone
@@ -211,8 +220,8 @@ def load_honesty(campaign: Campaign) -> Figure:
     if found.empty:
         return Figure(
             id=name,
-            title="Was the load what it is called?",
-            missing="No run of this campaign left records of its requests.",
+            title=say("confidence_runs.load_honesty.load_called"),
+            missing=say("confidence_runs.load_honesty.missing"),
         )
     parts, told = [], []
     for column, (question, good, bad) in honesty.QUESTIONS.items():
@@ -241,27 +250,36 @@ def load_honesty(campaign: Campaign) -> Figure:
         if counts["no"]:
             told.append(
                 {
-                    "load": f"{counts['no']} ran below {words.percent(honesty.HELD)} of their load",
-                    "sending": f"{counts['no']} sent late",
-                    "reading": f"{counts['no']} read chunks in bunches",
+                    "load": say(
+                        "confidence_runs.load_honesty.load",
+                        no=counts["no"],
+                        held=words.percent(honesty.HELD),
+                    ),
+                    "sending": say("confidence_runs.load_honesty.sending", no=counts["no"]),
+                    "reading": say("confidence_runs.load_honesty.reading", no=counts["no"]),
                 }[column]
             )
     title = (
-        f"Of {words.count(len(found), 'run')}, {words.listed(told)}"
+        say(
+            "confidence_runs.load_honesty.title_of",
+            runs=words.count(len(found), "run"),
+            told=words.listed(told),
+        )
         if told
-        else f"No sign of a load or a client that was not what it should be, in "
-        f"{words.count(len(found), 'run')}"
+        else say(
+            "confidence_runs.load_honesty.title_sign_load_client",
+            runs=words.count(len(found), "run"),
+        )
     )
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"Below: less than {words.percent(honesty.HELD)} of the set concurrency in the mean. "
-            "Late: the mean delay between due and sent exceeds a tenth of the mean TTFT. Bunched: "
-            f"more than {words.percent(honesty.BUNCHED_SHARE)} of gaps have length 0. Not told: "
-            "the dump does not record it, which is no pass."
+        subtitle=say(
+            "confidence_runs.load_honesty.subtitle",
+            held=words.percent(honesty.HELD),
+            bunched_share=words.percent(honesty.BUNCHED_SHARE),
         ),
-        chart=of_a_whole(pd.DataFrame(parts), "share of runs"),
+        chart=of_a_whole(pd.DataFrame(parts), say("confidence_runs.load_honesty.chart")),
         table=pd.DataFrame(
             {
                 "run": found["run_id"],
@@ -279,11 +297,5 @@ def load_honesty(campaign: Campaign) -> Figure:
         alt=f"{title}. " + " ".join(f"{p}." for p in dict.fromkeys(q["label"] for q in parts)),
         source=common.records_of(campaign, len(found)),
         runs=tuple(sorted(found["run_id"])),
-        notes=(
-            (
-                "In a closed loop a late request lowers the load instead of hiding a wait: the "
-                "engine idles while the client prepares. In an open loop it hides a wait "
-                "(coordinated omission), and TTFT counted from the due time is the honest one."
-            ),
-        ),
+        notes=(say("confidence_runs.load_honesty.note"),),
     )

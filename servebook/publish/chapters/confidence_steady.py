@@ -17,17 +17,10 @@ from servebook.publish.chapters.confidence_base import no_judgement, run_label
 from servebook.publish.charts.steady import in_flight_over_time
 from servebook.publish.charts.strip import strip
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["steady_effect", "steady_figures", "steady_window"]
-
-_RULE = (
-    "The window begins when the set concurrency is in flight for the first time and ends when it "
-    "is in flight for the last time."
-)
-_NO_WINDOW = (
-    "No run has a steady window: that takes a set concurrency and a common clock of the requests."
-)
 #: A change beyond this is named in the title; one beyond the second is a dot of its own.
 _NOTABLE = 0.05
 _DRAWN = 0.01
@@ -53,7 +46,12 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     Without ``run`` (a run_id) the run whose window changes a throughput most is shown.
     """
     name = "confidence-steady-window"
-    gone = no_judgement(campaign, name, "The steady part of a run", "a steady window")
+    gone = no_judgement(
+        campaign,
+        name,
+        say("confidence_steady.steady_window.steady_part_run"),
+        say("confidence_steady.steady_window.steady_window"),
+    )
     if gone:
         return gone
     found = steady_figures(campaign)
@@ -61,12 +59,16 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     if run and run not in spans:
         return Figure(
             id=name,
-            title="The steady part of a run",
-            missing=f"{run}: {why.get(run, 'no such run in this campaign')}.",
+            title=say("confidence_steady.steady_window.steady_part_run"),
+            missing=f"{run}: {why.get(run, say('confidence_steady.steady_window.missing'))}.",
         )
     rates = found[_headline(found)]
     if rates.empty:
-        return Figure(id=name, title="The steady part of a run", missing=_NO_WINDOW)
+        return Figure(
+            id=name,
+            title=say("confidence_steady.steady_window.steady_part_run"),
+            missing=say("confidence_steady.no_window"),
+        )
     shown = run or str(common.top(rates, rates["change"].abs())["run_id"])
     own = found[found["run_id"] == shown]
     one = spans[shown]
@@ -84,14 +86,17 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     most = common.top(rate, rate["change"].abs()) if len(rate) else None
     look = theme.looks(campaign.manifest.configurations).get(str(row["configuration"]))
     waves = float(own["waves"].iloc[0]) if len(own) else float("nan")
-    title = (
-        f"{words.percent(one.share)} of the run is steady: it fills in "
-        f"{words.duration(one.ramp_s)} and drains for {words.duration(one.drain_s)}"
+    title = say(
+        "confidence_steady.steady_window.title_run_steady_fills",
+        share=words.percent(one.share),
+        ramp_s=words.duration(one.ramp_s),
+        drain_s=words.duration(one.drain_s),
     )
     if most is not None:
-        title += (
-            f"; the steady part alone changes {METRICS[most['metric']].label.lower()} by "
-            f"{words.deviation(round(float(most['change']), 4))}"
+        title += say(
+            "confidence_steady.steady_window.title_steady_part_alone",
+            metrics=METRICS[most["metric"]].label.lower(),
+            change=words.deviation(round(float(most["change"]), 4)),
         )
     window = pd.DataFrame(
         [
@@ -100,7 +105,11 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
                 "end": end,
                 "last": last,
                 "limit": one.level,
-                "inside": f"steady: {words.duration(end - start)}\n{words.number(waves)} waves",
+                "inside": say(
+                    "confidence_steady.steady_window.inside",
+                    end=words.duration(end - start),
+                    waves=words.number(waves),
+                ),
             }
         ]
     )
@@ -109,8 +118,11 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
         title=title,
         subtitle=(
             f"{run_label(campaign, row)} ({shown})"
-            + ("" if run else ", the run whose throughput the window changes most")
-            + f". {_RULE} A wave: as many requests as are in flight."
+            + ("" if run else say("confidence_steady.steady_window.subtitle_run_throughput_window"))
+            + say(
+                "confidence_steady.steady_window.subtitle_wave_many_requests",
+                rule=say("confidence_steady.rule"),
+            )
         ),
         chart=in_flight_over_time(_thinned(levels), window, look.colour if look else theme.CONTEXT),
         table=pd.DataFrame(
@@ -130,14 +142,19 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
         source=common.records_of(campaign, 1),
         runs=(shown,),
         notes=(
-            (
-                f"Shifts: the window moved by {words.percent(steady.SHIFT)} of its length to "
-                "either side, cut to the run."
+            say(
+                "confidence_steady.steady_window.note_shifts_window_moved",
+                shift=words.percent(steady.SHIFT),
             ),
             *(
                 ()
                 if one.reached
-                else (f"Never more than {words.count(one.level, 'request')} in flight at once.",)
+                else (
+                    say(
+                        "confidence_steady.steady_window.note_never_flight_once",
+                        requests=words.count(one.level, "request"),
+                    ),
+                )
             ),
         ),
     )
@@ -157,13 +174,22 @@ def _thinned(levels: pd.DataFrame) -> pd.DataFrame:
 def steady_effect(campaign: Campaign) -> Figure:
     """What leaving ramp-up and drain out changes, over all runs, and how it hangs on the window."""
     name = "confidence-steady-effect"
-    gone = no_judgement(campaign, name, "With and without ramp-up and drain", "a steady window")
+    gone = no_judgement(
+        campaign,
+        name,
+        say("confidence_steady.steady_effect.gone"),
+        say("confidence_steady.steady_window.steady_window"),
+    )
     if gone:
         return gone
     found = steady_figures(campaign)
     _, why = steady.windows(campaign.tables, common.metrics(campaign))
     if found.empty:
-        return Figure(id=name, title="With and without ramp-up and drain", missing=_NO_WINDOW)
+        return Figure(
+            id=name,
+            title=say("confidence_steady.steady_effect.gone"),
+            missing=say("confidence_steady.no_window"),
+        )
     found = found[_headline(found) | ~found["metric"].str.contains("throughput")]
     runs = found.drop_duplicates("run_id")
     few = runs[runs["few_waves"]]
@@ -174,9 +200,12 @@ def steady_effect(campaign: Campaign) -> Figure:
         heads.append(
             {
                 "row": metric,
-                "label": f"{info.label}: median "
-                f"{words.deviation(round(float(part['change'].median()), 4))}, shifting moves it "
-                f"by {words.percent(float(part['sensitivity'].median()))}",
+                "label": say(
+                    "confidence_steady.steady_effect.label",
+                    info=info.label,
+                    change=words.deviation(round(float(part["change"].median()), 4)),
+                    sensitivity=words.percent(float(part["sensitivity"].median())),
+                ),
             }
         )
         bars.append({"row": metric, "low": part["change"].min(), "high": part["change"].max()})
@@ -195,21 +224,32 @@ def steady_effect(campaign: Campaign) -> Figure:
     far = rates[rates["change"].abs() > _NOTABLE]["run_id"].nunique()
     n = len(runs)
     top = common.top(rates, rates["change"].abs()) if len(rates) else None
-    title = (
-        f"Without ramp-up and drain the throughput of {far} of {n} runs moves by more than "
-        f"{words.percent(_NOTABLE)}"
+    title = say(
+        "confidence_steady.steady_effect.title_without_ramp_drain",
+        far=far,
+        n=n,
+        notable=words.percent(_NOTABLE),
     )
     if top is not None and abs(top["change"]) >= 0.0005:
-        title += f", by {words.deviation(float(top['change']))} at most"
+        title += say(
+            "confidence_steady.steady_effect.title_by_at_most",
+            change=words.deviation(float(top["change"])),
+        )
     if len(few):
-        title += f"; {words.count(len(few), 'run')} had fewer than {LEAST_WAVES:g} waves"
+        title += say(
+            "confidence_steady.steady_effect.title_fewer_waves",
+            runs=words.count(len(few), "run"),
+            least_waves=LEAST_WAVES,
+        )
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"{_RULE} Bar: the changes of all {n} runs, from lowest to highest. Dot: a run that "
-            f"changes by more than {words.percent(_DRAWN)}; red: fewer than {LEAST_WAVES:g} "
-            "waves in its window."
+        subtitle=say(
+            "confidence_steady.steady_effect.subtitle",
+            rule=say("confidence_steady.rule"),
+            n=n,
+            drawn=words.percent(_DRAWN),
+            least_waves=LEAST_WAVES,
         ),
         chart=strip(
             pd.DataFrame(heads),
@@ -222,12 +262,14 @@ def steady_effect(campaign: Campaign) -> Figure:
         source=common.records_of(campaign, n),
         runs=tuple(sorted(runs["run_id"])),
         notes=(
-            (
-                "All other figures of this page are of whole runs. In the window tokens count when "
-                "they arrive; TTFT and TPOT are those of requests whose first token arrives in it."
-            ),
+            say("confidence_steady.steady_effect.note_figures_page_whole"),
             *(
-                (f"No window: {words.listed(f'{k} ({v})' for k, v in sorted(why.items()))}.",)
+                (
+                    say(
+                        "confidence_steady.steady_effect.note_window",
+                        items=words.listed(f"{k} ({v})" for k, v in sorted(why.items())),
+                    ),
+                )
                 if why
                 else ()
             ),
@@ -248,7 +290,12 @@ def _effects(found: pd.DataFrame) -> pd.DataFrame:
             "requests in the window": rate["n_window"].to_numpy(),
             "gaps in the window": rate["n_gaps_window"].to_numpy(),
             "waves": rate["waves"].to_numpy(),
-            "few waves": ["yes" if f else "no" for f in rate["few_waves"]],
+            "few waves": [
+                say("confidence_steady.effects.few_waves_yes")
+                if f
+                else say("confidence_steady.effects.few_waves_no")
+                for f in rate["few_waves"]
+            ],
             "throughput, whole run (tokens/s)": rate["whole"].to_numpy(),
             "in the window": rate["window"].to_numpy(),
             "change (%)": 100 * rate["change"].to_numpy(),

@@ -17,6 +17,7 @@ from servebook.publish.chapters.confidence_base import all_pairs, look, no_judge
 from servebook.publish.charts.forest import forest
 from servebook.publish.charts.knees import by_method
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["matched", "saturation_agreement"]
@@ -27,7 +28,12 @@ _THROUGHPUT = {"prefill": "input_throughput_tok_s"}
 def saturation_agreement(campaign: Campaign) -> Figure:
     """Where each sweep saturates by three methods, and whether they and the repeats agree."""
     name = "confidence-saturation"
-    gone = no_judgement(campaign, name, "Saturation by three methods", "a knee")
+    gone = no_judgement(
+        campaign,
+        name,
+        say("confidence_sweeps.saturation_agreement.saturation_three_methods"),
+        say("confidence_sweeps.saturation_agreement.knee"),
+    )
     if gone:
         return gone
     rows = common.styled(campaign, common.by_condition(campaign))
@@ -71,29 +77,34 @@ def saturation_agreement(campaign: Campaign) -> Figure:
     if not entries:
         return Figure(
             id=name,
-            title="Saturation by three methods",
-            missing="No series of this campaign has three concurrencies, so none has a knee.",
+            title=say("confidence_sweeps.saturation_agreement.saturation_three_methods"),
+            missing=say("confidence_sweeps.saturation_agreement.missing"),
         )
     counts = pd.Series([e["found"].agreement for e in entries]).value_counts()
     said = {
-        "agree": "the three methods place the knee within one doubling",
-        "two agree": "two methods place the knee within one doubling and the third finds none",
-        "disagree": "the methods do not agree",
-        "one alone": "one method alone finds a knee",
-        "no knee in range": "there is no knee in the measured range",
+        "agree": say("confidence_sweeps.saturation_agreement.agree"),
+        "two agree": say("confidence_sweeps.saturation_agreement.two_agree"),
+        "disagree": say("confidence_sweeps.saturation_agreement.disagree"),
+        "one alone": say("confidence_sweeps.saturation_agreement.one_alone"),
+        "no knee in range": say("confidence_sweeps.saturation_agreement.no_knee_in_range"),
     }
-    parts = [f"in {counts[k]} of {len(entries)} sweeps {said[k]}" for k in said if k in counts]
+    parts = [
+        say(
+            "confidence_sweeps.saturation_agreement.part",
+            counts=counts[k],
+            n_entries=len(entries),
+            said=said[k],
+        )
+        for k in said
+        if k in counts
+    ]
     title = words.capital("; ".join(parts))
     table = pd.DataFrame([_knee_row(e) for e in entries])
     runs = tuple(sorted({r for e in entries for r in e["runs"]}))
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "Circle: lowest load with 95 % of the highest throughput. Triangle: bend of the curve "
-            "on log axes. Diamond: N* of Little's law (highest request rate × latency at the "
-            f"lowest load). They agree within a factor of {AGREE_WITHIN:g}. Grey: measured range."
-        ),
+        subtitle=say("confidence_sweeps.saturation_agreement.subtitle", agree_within=AGREE_WITHIN),
         chart=by_method(
             pd.DataFrame(
                 [
@@ -113,16 +124,8 @@ def saturation_agreement(campaign: Campaign) -> Figure:
         source=common.records_of(campaign, len(runs)),
         runs=runs,
         notes=(
-            (
-                "In a closed loop Little's law ties throughput and latency, so the methods share "
-                "their data: agreement shows that the place does not hang on the method, not that "
-                "it was seen three times. Between measured loads nothing is known: a knee is no "
-                "finer than the grid."
-            ),
-            (
-                "Over repeats: the same for every choice of one run per load; a sweep without "
-                "repeats has no such range."
-            ),
+            say("confidence_sweeps.saturation_agreement.note_closed_loop_little"),
+            say("confidence_sweeps.saturation_agreement.note_repeats_every_choice"),
         ),
     )
 
@@ -130,15 +133,15 @@ def saturation_agreement(campaign: Campaign) -> Figure:
 def _agreement(found: Knees) -> str:
     if found.agreement == "no knee in range":
         return {
-            "not saturated": "still growing, no knee",
-            "flat": "flat throughout, no knee",
-        }.get(found.kind, "no knee in range")
+            "not saturated": say("confidence_sweeps.agreement.not_saturated"),
+            "flat": say("confidence_sweeps.agreement.flat"),
+        }.get(found.kind, say("confidence_sweeps.agreement.knee_range"))
     known = [p for p in found.places if p is not None]
     methods = {
-        "agree": "methods agree",
-        "two agree": "two methods agree, one finds no knee",
-        "disagree": "methods disagree",
-        "one alone": "one method alone finds a knee",
+        "agree": say("confidence_sweeps.agreement.agree"),
+        "two agree": say("confidence_sweeps.agreement.two_agree"),
+        "disagree": say("confidence_sweeps.agreement.disagree"),
+        "one alone": say("confidence_sweeps.saturation_agreement.one_alone"),
     }[found.agreement]
     return f"{found.kind}, {methods} ({words.span(known, 2)})"
 
@@ -173,15 +176,20 @@ def _knee_row(entry: dict[str, Any]) -> dict[str, Any]:
         "kind": found.kind,
     }
     row |= {
-        f"{method} (in flight)": np.nan if place is None else place
+        say("confidence_sweeps.knee_row.row", method=method): np.nan if place is None else place
         for method, place in zip(METHODS, found.places, strict=True)
     }
     row["methods"] = found.agreement
     row["over repeats"] = (
-        "not known: one run per load"
+        say("confidence_sweeps.knee_row.known_run_load")
         if not entry["repeated"]
-        else f"{sum(k.kind == found.kind for k in every)} of {len(every)} choices are "
-        f"{found.kind}; N* " + words.span(_over(every, 2))
+        else say(
+            "confidence_sweeps.knee_row.choices",
+            value=sum(k.kind == found.kind for k in every),
+            n_every=len(every),
+            kind=found.kind,
+        )
+        + words.span(_over(every, 2))
     )
     return row
 
@@ -189,7 +197,12 @@ def _knee_row(entry: dict[str, Any]) -> dict[str, Any]:
 def matched(campaign: Campaign) -> Figure:
     """TPOT of two configurations at the same running batch, per deployment and per GPU."""
     name = "confidence-matched"
-    gone = no_judgement(campaign, name, "At an equal running batch", "an interpolated comparison")
+    gone = no_judgement(
+        campaign,
+        name,
+        say("confidence_sweeps.matched.equal_running_batch"),
+        say("confidence_sweeps.matched.interpolated_comparison"),
+    )
     if gone:
         return gone
     rows = common.by_condition(campaign)
@@ -216,7 +229,7 @@ def matched(campaign: Campaign) -> Figure:
                 names = [common.label(campaign, n) for n in (second, first)]
                 where = f"{' ÷ '.join(names)}, {workload}"
                 if pairs.empty:
-                    apart.append(f"{where}: the measured batches do not meet")
+                    apart.append(say("confidence_sweeps.matched.apart", where=where))
                 found += [
                     {str(key): value for key, value in row.items()}
                     | {
@@ -224,7 +237,7 @@ def matched(campaign: Campaign) -> Figure:
                         "colour": look(campaign, second).colour,
                         "ink": look(campaign, second).text,
                         "client": one["client"].iloc[0],
-                        "lengths": " against ".join(
+                        "lengths": say("confidence_sweeps.matched.lengths").join(
                             dict.fromkeys(words.lengths(*x) for x in lengths)
                         ),
                         "outputs": " / ".join(f"{x[1]:,.0f}" for x in reversed(lengths)),
@@ -239,14 +252,10 @@ def matched(campaign: Campaign) -> Figure:
     if not found:
         return Figure(
             id=name,
-            title="At an equal running batch",
+            title=say("confidence_sweeps.matched.equal_running_batch"),
             missing=" ".join(
                 [
-                    (
-                        "No two configurations decode in series of one client and prompt length "
-                        "whose running batches meet; outside the measured range nothing is "
-                        "interpolated."
-                    ),
+                    say("confidence_sweeps.matched.missing"),
                     *(f"{text}." for text in dict.fromkeys(apart)),
                 ]
             ),
@@ -255,17 +264,28 @@ def matched(campaign: Campaign) -> Figure:
     ratio = 1 / frame["ratio"]  # second over first, as everywhere in this chapter
     top = common.top(frame, ratio.map(np.log).abs())
     most = 1 / float(top["ratio"])
-    title = (
-        f"At an equal running batch TPOT differs by {words.percent(abs(most - 1))} at most "
-        f"({top['pair']}, batch {words.number(top['batch'])})"
+    title = say(
+        "confidence_sweeps.matched.title",
+        most=words.percent(abs(most - 1)),
+        pair=top["pair"],
+        batch=words.number(top["batch"]),
     )
-    per = {"deployment": "", "GPU": " per GPU"}
+    per = {"deployment": "", "GPU": say("confidence_sweeps.matched.gpu")}
     drawn = pd.DataFrame(
         {
             "row": [str(i) for i in range(len(frame))],
             "label": [
-                f"{r['pair']}, batch{per[r['basis']]} {words.number(r['batch'])}"
-                + ("" if r["same_length"] else f" · out {r['outputs']}")
+                say(
+                    "confidence_sweeps.matched.label_batch",
+                    pair=r["pair"],
+                    per=per[r["basis"]],
+                    batch=words.number(r["batch"]),
+                )
+                + (
+                    ""
+                    if r["same_length"]
+                    else say("confidence_sweeps.matched.label_out", outputs=r["outputs"])
+                )
                 for r in frame.to_dict("records")
             ],
             "ratio": ratio,
@@ -281,41 +301,37 @@ def matched(campaign: Campaign) -> Figure:
     runs = tuple(sorted({r for runs in frame["all_runs"] for r in runs}))
     stated = any(frame["basis"] == "GPU")
     notes = [
+        say("confidence_sweeps.matched.note_side_batch_measured"),
         (
-            "One side's batch was measured; the other side's TPOT is interpolated between its own "
-            "measured batches, both as logarithms. Nothing is extrapolated. Running batch: output "
-            "rate × mean TPOT."
-        ),
-        (
-            "No interval where a point that the ratio rests on was run once; the repeats elsewhere "
-            "in this chapter tell what runs scatter by."
+            say("confidence_sweeps.matched.note_interval_point_ratio")
             if frame["low"].isna().any()
             else ""
         ),
         (
-            f"Intervals: {words.percent(CONFIDENCE)} over runs, where every point that the ratio "
-            "rests on was repeated; the running batch is taken as measured."
+            say(
+                "confidence_sweeps.matched.note_intervals_runs_every",
+                confidence=words.percent(CONFIDENCE),
+            )
             if frame["low"].notna().any()
             else ""
         ),
     ]
     if not stated:
-        notes.append(
-            "Per GPU: the manifest states no GPUs for the pairs, or the same number on both sides, "
-            "so per deployment is all there is to show."
-        )
+        notes.append(say("confidence_sweeps.matched.note_gpu_manifest_states"))
     if len(frame) > len(drawn):
-        notes.append(f"Drawn: the first {len(drawn)} of {len(frame)}; the table has all.")
+        notes.append(
+            say(
+                "confidence_sweeps.matched.note_drawn_first_table",
+                n_drawn=len(drawn),
+                n_frame=len(frame),
+            )
+        )
     notes += [f"{text}." for text in dict.fromkeys(apart)]
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "Two engines at one client concurrency may run different batches. Here TPOT is set "
-            "against TPOT where as many requests decode. Above 1 the first-named is slower. Output "
-            "lengths are named where they differ (second / first)."
-        ),
-        chart=forest(drawn, "TPOT mean, second configuration ÷ first (log)"),
+        subtitle=say("confidence_sweeps.matched.subtitle"),
+        chart=forest(drawn, say("confidence_sweeps.matched.chart")),
         table=pd.DataFrame(
             {
                 "pair": frame["pair"],
@@ -329,7 +345,10 @@ def matched(campaign: Campaign) -> Figure:
                 "ratio, from": 1 / frame["high"],
                 "ratio, to": 1 / frame["low"],
                 "measured at": [
-                    {"first": "the first's point", "second": "the second's point"}.get(m, "both")
+                    {
+                        "first": say("confidence_sweeps.matched.first"),
+                        "second": say("confidence_sweeps.matched.second"),
+                    }.get(m, "both")
                     for m in frame["measured"]
                 ],
                 "comparison": frame["mark"],

@@ -15,11 +15,12 @@ from servebook.publish.chapters.evidence import (
 from servebook.publish.chapters.saturation import gains
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["running_batch", "saturation", "throughput", "tpot", "ttft", "verdict"]
 
-_DECODE = Sweep("decode", "Decode", "output_throughput_tok_s", "output tokens/s")
+_DECODE = Sweep("decode", "output_throughput_tok_s", "output tokens/s")
 
 
 def throughput(campaign: Campaign) -> Figure:
@@ -49,15 +50,20 @@ def running_batch(campaign: Campaign) -> Figure:
     rows = rows_of(campaign, "decode", metric)
     rows = rows[rows["running_batch"].notna() & (rows["running_batch"] > 0)]
     if rows.empty:
-        return common.absent(campaign, name, "Decode: the running batch", "decode")
+        return common.absent(
+            campaign, name, say("decode.running_batch.decode_running_batch"), "decode"
+        )
     worst = common.bottom(rows, (rows["running_batch"] / rows["concurrency"]))
     share = worst["running_batch"] / worst["concurrency"]
     title = (
-        f"Of {worst['concurrency']} requests in flight only "
-        f"{words.number(worst['running_batch'])} decode at a time ({worst['name']})"
+        say(
+            "decode.running_batch.title_requests_flight_decode",
+            concurrency=worst["concurrency"],
+            running_batch=words.number(worst["running_batch"]),
+            name=worst["name"],
+        )
         if share < 0.9
-        else "Nearly all requests in flight decode: the running batch stays above "
-        f"{words.percent(share)} of the concurrency"
+        else say("decode.running_batch.title_nearly_requests_flight", share=words.percent(share))
     )
     table = common.table(
         rows,
@@ -74,21 +80,27 @@ def running_batch(campaign: Campaign) -> Figure:
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"{condition_words(rows)} Where lines meet, configurations are equal at the same "
-            f"batch. {evidence(campaign, rows)}"
+        subtitle=say(
+            "decode.running_batch.subtitle",
+            condition_words=condition_words(rows),
+            evidence=evidence(campaign, rows),
         ),
         chart=over_concurrency(
             points(rows, metric, "ms", x="running_batch"),
-            "TPOT mean, ms (log)",
-            x_title="running batch, requests: output rate × TPOT (log)",
+            say("decode.running_batch.chart"),
+            x_title=say("decode.running_batch.x_title"),
             y_format=",~g",
         ),
         table=table,
         alt=f"{title}. "
         + " ".join(
-            f"{r['name']} at {r['concurrency']} in flight: running batch "
-            f"{words.number(r['running_batch'])}, TPOT {words.milliseconds(r[metric])}."
+            say(
+                "decode.running_batch.alt",
+                name=r["name"],
+                concurrency=r["concurrency"],
+                running_batch=words.number(r["running_batch"]),
+                r=words.milliseconds(r[metric]),
+            )
             for r in rows.to_dict("records")
         ),
         source=common.source(campaign, rows),

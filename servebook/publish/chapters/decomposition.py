@@ -22,6 +22,7 @@ from servebook.publish.chapters.decomposition_grid import (
 )
 from servebook.publish.charts.cells import grid as draw_grid
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import called, say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -33,7 +34,7 @@ _NOTHING = 1.02  # closer to 1 than this, the title says so
 def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figure:
     """All configurations at one condition: the value of each cell, the factors between them."""
     name = f"decomposition-{workload}" + ("-per-gpu" if per_gpu else "")
-    noun = f"{words.capital(workload)}: the measured cells"
+    noun = say("decomposition.grid_of.noun", workload=words.capital(workload))
     made = grid(campaign, workload)
     if isinstance(made, str):
         return Figure(id=name, title=noun, missing=made)
@@ -44,11 +45,8 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         if unknown:
             return Figure(
                 id=name,
-                title=f"{noun}, per GPU",
-                missing=(
-                    f"The manifest states no number of GPUs for {words.listed(unknown, most=3)}, "
-                    "so nothing can be given per GPU."
-                ),
+                title=say("decomposition.grid_of.title", noun=noun),
+                missing=say("decomposition.grid_of.missing", unknown=words.listed(unknown, most=3)),
             )
         values = {c.name: values[c.name] / (c.gpus or 1) for c in made.settings}
     along = edges(values, made.settings, made.columns, made.lines)
@@ -59,7 +57,7 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         for line in made.lines
     ]
     between = pd.concat(across, ignore_index=True) if across else along.head(0)
-    unit = METRICS[metric].unit + (" per GPU" if per_gpu else "")
+    unit = METRICS[metric].unit + (say("decomposition.grid_of.unit") if per_gpu else "")
     title = _title(made, along, between, workload, per_gpu)
     compared = mark_words(made)
     at = made.rows.iloc[0]
@@ -68,16 +66,24 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         id=name,
         title=title,
         subtitle=(
-            f"{words.lengths(at['isl'], at['osl'])}, {common.in_flight(at['concurrency'])}, "
-            f"{at['client']}. {compared} Equal distances are equal factors. "
-            + ("Dashed: cells that nobody ran. " if empty else "")
-            + f"n = {made.rows['n_ok'].sum():,.0f} requests; "
-            f"{common.interval(made.rows['n_runs'])}."
+            say(
+                "decomposition.grid_of.subtitle_equal_distances_equal",
+                lengths=words.lengths(at["isl"], at["osl"]),
+                in_flight=common.in_flight(at["concurrency"]),
+                client=at["client"],
+                compared=compared,
+            )
+            + (say("decomposition.grid_of.subtitle_dashed_cells_nobody") if empty else "")
+            + say(
+                "decomposition.grid_of.subtitle_requests",
+                n_ok=made.rows["n_ok"].sum(),
+                interval=common.interval(made.rows["n_runs"]),
+            )
         ),
         chart=_chart(campaign, made, values, along, between, unit),
         table=_table(campaign, made, values, along, between, unit),
         alt=f"{title}. "
-        + " ".join(f"{c.label}: {words.number(values[c.name])} {unit}." for c in made.settings),
+        + " ".join(f"{c.label}: {words.rate(values[c.name], unit)}." for c in made.settings),
         source=common.source(campaign, made.rows),
         runs=common.runs_of(made.rows),
         notes=(*_effects(along, between), *missing_cells(campaign, workload)),
@@ -115,15 +121,23 @@ def _not_run(made: Grid, column: Sequence[str]) -> list[str]:
         here = tuple(cell.levels[n] for n in made.columns.factors) == tuple(column)
         if here and not cell.configurations:
             out.append(" ".join(cell.levels[n] for b in made.lines for n in b.factors))
-    return [*out[:2], *([f"and {len(out) - 2} more"] if len(out) > 2 else []), "not run"] * bool(
-        out
-    )
+    return [
+        *out[:2],
+        *([say("decomposition.not_run", n_out=len(out) - 2)] if len(out) > 2 else []),
+        say("shared.not_run"),
+    ] * bool(out)
 
 
 def _why_empty(campaign: Campaign, names: Sequence[str], levels: Sequence[str]) -> list[str]:
     found = memory(campaign, dict(zip(names, levels, strict=True)))
     fits = found.fits if found is not None else None
-    return ["does", "not fit"] if fits is False else ["fits,", "not run"] if fits else ["not run"]
+    return (
+        ["does", say("decomposition.why_empty")]
+        if fits is False
+        else ["fits,", say("shared.not_run")]
+        if fits
+        else [say("shared.not_run")]
+    )
 
 
 def _chart(
@@ -149,7 +163,7 @@ def _chart(
                 "colour": looks[c.name].colour,
                 "ink": looks[c.name].text,
                 "shape": looks[c.name].shape,
-                "tip": f"{c.label}: {words.number(values[c.name])} {unit}",
+                "tip": f"{c.label}: {words.rate(values[c.name], unit)}",
             }
             for c in made.settings
         ]
@@ -167,7 +181,8 @@ def _chart(
             {
                 "column": one + (two - one) * share,
                 "value": low * (high / low) ** share,
-                "text": _times_or_over(edge["factor"]) + (f"\nat {at}" if at else ""),
+                "text": _times_or_over(edge["factor"])
+                + (say("decomposition.chart.text", at=at) if at else ""),
             }
         )
     rules = []
@@ -187,7 +202,7 @@ def _chart(
         pd.DataFrame(columns).drop(columns="level"),
         pd.DataFrame(lines, columns=["column", "value", "text"]),
         pd.DataFrame(rules, columns=["column", "low", "high", "middle", "text"]),
-        f"{unit} (log)",
+        say("decomposition.chart.log", unit=called("units", unit)),
     )
 
 
@@ -200,34 +215,52 @@ def _short_layout(c: Configuration) -> str:
 def _title(
     made: Grid, along: pd.DataFrame, between: pd.DataFrame, workload: str, per_gpu: bool
 ) -> str:
-    what = f"{workload} throughput" + (" per GPU" if per_gpu else "")
+    what = say("decomposition.title.what", workload=workload) + (
+        say("decomposition.grid_of.unit") if per_gpu else ""
+    )
     if along.empty:
-        return f"{words.capital(what)}: no two cells differ in {words.listed(made.columns.factors)}"
+        return say(
+            "decomposition.title.cells_differ",
+            what=words.capital(what),
+            factors=words.listed(made.columns.factors),
+        )
     head = f"{words.capital(what)}: {words.listed(made.columns.factors)}"
-    verb = "make" if len(made.columns.factors) > 1 else "makes"
+    verb = (
+        say("decomposition.title.verb_make")
+        if len(made.columns.factors) > 1
+        else say("decomposition.title.verb_makes")
+    )
     if len(along) == 1 and between.empty:
         edge = along.iloc[0]
         return f"{head} {verb} {_difference(edge['factor'])} ({_levels(edge)})"
     parts = [
-        f"{_factor(e['factor'])} at {' · '.join(' '.join(lv) for lv in e['at'])}"
+        say(
+            "decomposition.title.part",
+            factor=_factor(e["factor"]),
+            lv=" · ".join(" ".join(lv) for lv in e["at"]),
+        )
         for e in along.to_dict("records")
     ]
     text = f"{head} {verb} {words.listed(parts)}"
     if len(between):
         lines = words.listed(dict.fromkeys(n for b in made.lines for n in b.factors))
         inner = [_factor(f) for f in between["factor"]]
-        text += f"; {lines} alone {words.listed(inner)}"
+        text += say("decomposition.title.text", lines=lines, inner=words.listed(inner))
     return text
 
 
 def _levels(edge: pd.Series[Any]) -> str:
-    return f"{', '.join(edge['from_level'])} over {', '.join(edge['to_level'])}"
+    return say(
+        "decomposition.levels",
+        from_level=", ".join(edge["from_level"]),
+        to_level=", ".join(edge["to_level"]),
+    )
 
 
 def _difference(factor: float) -> str:
-    text = f"a factor of {_factor(factor)}"
+    text = say("decomposition.difference.factor", factor=_factor(factor))
     if 1 / _NOTHING < factor < _NOTHING:
-        text += f", within {words.percent(_NOTHING - 1)} of none"
+        text += say("decomposition.difference.within_none", nothing=words.percent(_NOTHING - 1))
     return text
 
 
@@ -250,16 +283,26 @@ def _effects(along: pd.DataFrame, between: pd.DataFrame) -> tuple[str, ...]:
     first, second = (str(" · ".join(" ".join(lv) for lv in at)) for at in along["at"])
     size = max(ratio, 1 / ratio)
     notes = [
-        f"Interaction: the factor at {first} is {words.times(ratio, 3)} that at {second}. "
+        say(
+            "decomposition.effects.note_interaction_factor",
+            first=first,
+            ratio=words.times(ratio, 3),
+            second=second,
+        )
         + (
-            "With so large an interaction no single factor describes the columns."
+            say("decomposition.effects.note_large_interaction_single")
             if size > 1.25
-            else "The factors multiply almost independently."
+            else say("decomposition.effects.note_factors_multiply_almost")
         ),
-        "Middle of the two on a log scale: "
-        f"{words.factor(geometric_mean(list(along['factor'])), 3)}"
+        say(
+            "decomposition.effects.note_middle_log_scale",
+            geometric_mean=words.factor(geometric_mean(list(along["factor"])), 3),
+        )
         + (
-            f"; of the layouts: {_factor(geometric_mean(list(between['factor'])))}."
+            say(
+                "decomposition.effects.note_layouts",
+                factor=_factor(geometric_mean(list(between["factor"]))),
+            )
             if len(between) == 2
             else "."
         ),
@@ -280,8 +323,8 @@ def _table(
     out: list[dict[str, Any]] = []
     out += [
         {
-            "Kind": "cell" if name else "missing cell",
-            "Configuration": common.label(campaign, name) if name else "not run",
+            "Kind": "cell" if name else say("decomposition.table.kind_missing_cell"),
+            "Configuration": common.label(campaign, name) if name else say("shared.not_run"),
             **{words.capital(n): cell.levels[n] for n in names},
             f"Value ({unit})": values[name] if name else None,
             "Factor": None,
@@ -292,9 +335,12 @@ def _table(
     ]
     out += [
         {
-            "Kind": f"factor: {words.listed(edge['bundle'])}",
-            "Configuration": f"{common.label(campaign, edge['from'])} over "
-            f"{common.label(campaign, edge['to'])}",
+            "Kind": say("decomposition.table.kind_factor", bundle=words.listed(edge["bundle"])),
+            "Configuration": say(
+                "decomposition.levels",
+                from_level=common.label(campaign, edge["from"]),
+                to_level=common.label(campaign, edge["to"]),
+            ),
             "Factor": edge["factor"],
         }
         for frame in (along, between)
@@ -302,7 +348,13 @@ def _table(
     ]
     ratio = interaction(along)
     if ratio is not None:
-        out.append({"Kind": "interaction", "Configuration": "ratio of factors", "Factor": ratio})
+        out.append(
+            {
+                "Kind": "interaction",
+                "Configuration": say("decomposition.table.configuration"),
+                "Factor": ratio,
+            }
+        )
     return pd.DataFrame(out)
 
 
@@ -323,12 +375,12 @@ def grid_statement(campaign: Campaign) -> Statement:
     ratio = interaction(along)
     sentence = _title(made, along, inner, workload, False)
     if ratio is not None and max(ratio, 1 / ratio) > 1.25:
-        sentence += ": no single factor describes the step"
+        sentence += say("decomposition.grid_statement.sentence")
     return Statement(
         id=name,
         sentence=f"{sentence}. {mark_words(made)}",
         metric="interaction" if ratio is not None else metric,
-        caption="between the ratios of the columns" if ratio is not None else "",
+        caption=say("decomposition.grid_statement.caption") if ratio is not None else "",
         value=ratio if ratio is not None else float(along["factor"].iloc[0]),
         unit="ratio",
         n=int(made.rows["n_ok"].sum()),
@@ -336,7 +388,7 @@ def grid_statement(campaign: Campaign) -> Statement:
         interval=common.interval(made.rows["n_runs"]),
         runs=common.runs_of(made.rows),
         figure=f"decomposition-{workload}",
-        would_change="repeats of the cells, or a cell that was not run: the figure's notes name it",
+        would_change=say("decomposition.grid_statement.would_change"),
         verdict=ratio is not None,
         rank=23,
         marks=(*common.marks(campaign), mark(made)),

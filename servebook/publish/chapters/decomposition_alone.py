@@ -11,6 +11,7 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.decomposition_grid import METRIC
 from servebook.publish.chapters.reuse import plain
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["alone"]
@@ -30,11 +31,11 @@ def alone(campaign: Campaign) -> Figure:
         names = [c.label for c in campaign.manifest.configurations]
         return Figure(
             id=name,
-            title="No factor was measured alone",
-            missing=(
-                "No two configurations of this campaign that differ in one factor only ran the "
-                f"same condition ({words.listed(names, most=4) or 'no configuration is stated'}), "
-                "so no cause can be told from another by measurement."
+            title=say("decomposition_alone.alone.title_factor_measured_alone"),
+            missing=say(
+                "decomposition_alone.alone.missing_configurations_campaign_differ",
+                names=words.listed(names, most=4)
+                or say("decomposition_alone.alone.missing_configuration_stated"),
             ),
         )
     settings = {c.name: c for c in campaign.manifest.configurations}
@@ -42,21 +43,22 @@ def alone(campaign: Campaign) -> Figure:
     parted = set(found["factor"])
     mixed = [n for b in compound for n in b.factors if n not in parted]
     best = common.top(found, found["ratio"].map(lambda r: max(r, 1 / r)))
-    title = (
-        f"{words.capital(words.listed(dict.fromkeys(found['factor'])))} "
-        f"{'are' if common.several(found['factor']) else 'is'} measured alone: up to "
-        f"{words.times(max(best['ratio'], 1 / best['ratio']), 3)} ({best['factor']}, "
-        f"{best['workload']})"
+    title = say(
+        "decomposition_alone.alone.title_measured_alone",
+        factor=words.capital(words.listed(dict.fromkeys(found["factor"]))),
+        are=say("decomposition_alone.alone.title_are")
+        if common.several(found["factor"])
+        else say("decomposition_alone.alone.title_is"),
+        ratio=words.times(max(best["ratio"], 1 / best["ratio"]), 3),
+        factor_2=best["factor"],
+        workload=best["workload"],
     )
     if mixed:
-        title += f"; {words.listed(mixed)} never"
+        title += say("decomposition_alone.alone.title_never", mixed=words.listed(mixed))
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "SINGLE VARIABLE: pairs of configurations that differ in one factor only, at one "
-            "condition. A factor above 1: the first is better. Throughput in tokens/s."
-        ),
+        subtitle=say("decomposition_alone.alone.subtitle"),
         table=pd.DataFrame(
             {
                 "Factor": found["factor"],
@@ -79,11 +81,5 @@ def alone(campaign: Campaign) -> Figure:
         open_table=len(found) <= 8,
         source=common.records_of(campaign, len({r for runs in found["runs"] for r in runs})),
         runs=tuple(sorted({r for runs in found["runs"] for r in runs})),
-        notes=(
-            (
-                "Layout is TP and PP; DP and EP that follow from the number of GPUs are not "
-                "counted "
-                "as settings of their own."
-            ),
-        ),
+        notes=(say("decomposition_alone.alone.note"),),
     )

@@ -13,6 +13,7 @@ from servebook.explain.memory import Fit, crossed
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse import plain
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -46,16 +47,12 @@ def grid(campaign: Campaign, workload: str) -> Grid | str:
     names = list(rows["configuration"])
     settings = tuple(c for c in campaign.manifest.configurations if c.name in names)
     if len(settings) < 2:
-        return (
-            f"No {workload} condition (client, lengths, concurrency) of this campaign was run on "
-            "two configurations, so there is no factor between any. The same client at the same "
-            "lengths and concurrency on a second configuration would give one."
-        )
+        return say("decomposition_grid.grid.condition_client_lengths", workload=workload)
     found = bundles(settings)
     if not found:
-        return (
-            f"{words.listed(c.label for c in settings)} differ in no setting that the manifest "
-            "states, so a factor between them has no name."
+        return say(
+            "decomposition_grid.grid.differ_setting_manifest",
+            c=words.listed(c.label for c in settings),
         )
     # The deployment (what most factors change together) makes the columns.
     first = max(found, key=lambda b: (len(b.factors), -found.index(b)))
@@ -74,15 +71,19 @@ def _mixed_up(made: Grid) -> list[str]:
 def mark(made: Grid) -> str:
     """The comparability mark of a step along the columns."""
     names = _mixed_up(made)
-    return "SINGLE VARIABLE" if len(made.columns.factors) == 1 else f"{len(names)} SETTINGS"
+    return (
+        say("decomposition_grid.mark.single_variable")
+        if len(made.columns.factors) == 1
+        else say("decomposition_grid.mark.settings", n_names=len(names))
+    )
 
 
 def mark_words(made: Grid) -> str:
     """The mark as a sentence that names the settings."""
     names = words.listed(_mixed_up(made))
     if len(made.columns.factors) == 1:
-        return f"{mark(made)} along the columns: {names}."
-    return f"{mark(made)} change together along the columns: {names}."
+        return say("decomposition_grid.mark_words.along_columns", mark=mark(made), names=names)
+    return say("decomposition_grid.mark_words.change_together_along", mark=mark(made), names=names)
 
 
 def memory(campaign: Campaign, levels: Mapping[str, str]) -> Fit | None:
@@ -108,13 +109,21 @@ def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
         why = ""
         if room is not None and room.fits is not None:
             why = (
-                f": {words.number(room.weights_per_gpu_gb)} GB of weights a GPU, which fits"
+                say(
+                    "decomposition_grid.missing_cells.why_gb_weights_gpu",
+                    weights_per_gpu_gb=words.number(room.weights_per_gpu_gb),
+                )
                 if room.fits
-                else f": cannot be run, the weights are {words.number(room.shortfall_gb)} GB "
-                "too large"
+                else say(
+                    "decomposition_grid.missing_cells.why_cannot_run_weights",
+                    shortfall_gb=words.number(room.shortfall_gb),
+                )
             )
         grouped.setdefault(why, []).append(" · ".join(cell.levels.values()))
-    told = [f"Not run: {words.listed(cells, most=4)}{why}." for why, cells in grouped.items()]
+    told = [
+        say("decomposition_grid.missing_cells.told_run", cells=words.listed(cells, most=4), why=why)
+        for why, cells in grouped.items()
+    ]
     if any("cannot be run" not in why for why in grouped):
-        told.append("A command for a cell that was not run stands below, under the split.")
+        told.append(say("decomposition_grid.missing_cells.told_command_cell_run"))
     return tuple(told)

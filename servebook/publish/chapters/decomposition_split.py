@@ -15,12 +15,12 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse import plain
 from servebook.publish.charts.factor_ranges import ranges
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["bounds", "bounds_statement"]
 
 _ID = "decomposition-split"
-_RANGE = "range over concurrencies, one run each: no interval"
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,18 @@ def _found(campaign: Campaign) -> _Found | str:
     """The split of the manifest's pair, or in words why there is none."""
     manifest = campaign.manifest
     if not (manifest.baseline and manifest.candidate):
-        return "The manifest names no baseline and candidate, so there is no ratio to split."
+        return say("decomposition_split.found.manifest_names_baseline")
     one = manifest.configuration(manifest.candidate)
     two = manifest.configuration(manifest.baseline)
     if one is None or two is None:
-        return "The manifest's baseline or candidate is not among its configurations."
+        return say("decomposition_split.found.manifest_baseline_candidate")
     names = differing([one, two])
     if not {"precision", "nodes"} <= set(names):
-        return (
-            f"{one.label} and {two.label} do not differ in precision and in nodes at once "
-            f"({words.listed(names) or 'no stated setting'} differs), so there is nothing to split "
-            "between the two."
+        return say(
+            "decomposition_split.found.differ_precision_nodes",
+            one=one.label,
+            two=two.label,
+            names=words.listed(names) or say("decomposition_split.found.stated_setting"),
         )
     every = plain(campaign)
     prefill = ratios(every, "prefill", "input_throughput_tok_s", one.name, two.name)
@@ -55,9 +56,11 @@ def _found(campaign: Campaign) -> _Found | str:
     free = unsaturated(prefill)
     if free.empty or decode.empty:
         lacking = [w for w, f in (("prefill", free), ("decode", decode)) if f.empty]
-        return (
-            f"{one.label} and {two.label} share no {' and no '.join(lacking)} condition, which the "
-            "split needs."
+        return say(
+            "decomposition_split.found.share_condition_split",
+            one=one.label,
+            two=two.label,
+            lacking=say("decomposition_split.found.and_no").join(lacking),
         )
     parted = split(list(free["ratio"]), list(decode["ratio"]), bytes_ratio(one, two))
     mark = common.comparison(campaign, (two.name, one.name)).mark
@@ -68,32 +71,76 @@ def bounds(campaign: Campaign) -> Figure:
     """The published split with its assumption, the bounds without it, and what settles it."""
     found = _found(campaign)
     if isinstance(found, str):
-        return Figure(id=_ID, title="No ratio to split into precision and nodes", missing=found)
+        return Figure(
+            id=_ID,
+            title=say("decomposition_split.bounds.title_ratio_split_precision"),
+            missing=found,
+        )
     s = found.split
     looks = theme.looks(campaign.manifest.configurations)
     fast, slow = (looks[n] for n in found.pair)
     alone = _measured_alone(campaign, found)
     grey = {"colour": theme.CONTEXT, "ink": theme.INK}
     rows = [
-        {"row": "total", "label": "prefill ratio, before either side falls", "low": s.total[0],
-         "high": s.total[1], "open": False, **grey},
-        {"row": "precision", "label": "precision, if decode TPOT shows it alone",
-         "low": s.precision[0], "high": s.precision[1], "open": False,
-         "colour": fast.colour, "ink": fast.text},
-        {"row": "rest", "label": f"crossing nodes: what {words.number(s.precision_centre, 2)} "
-         "leaves of it", "low": s.rest[0], "high": s.rest[1], "open": False,
-         "colour": slow.colour, "ink": slow.text},
-        {"row": "precision-bound", "label": "precision, bounds without that assumption",
-         "low": s.precision_bounds[0], "high": s.precision_bounds[1], "open": True,
-         "colour": fast.colour, "ink": fast.text},
-        {"row": "rest-bound", "label": "crossing nodes, bounds", "low": s.rest_bounds[0],
-         "high": s.rest_bounds[1], "open": True, "colour": slow.colour, "ink": slow.text},
-    ]  # fmt: skip
+        {
+            "row": "total",
+            "label": say("decomposition_split.bounds.label_prefill_ratio_before"),
+            "low": s.total[0],
+            "high": s.total[1],
+            "open": False,
+            **grey,
+        },
+        {
+            "row": "precision",
+            "label": say("decomposition_split.bounds.label_precision_decode_tpot"),
+            "low": s.precision[0],
+            "high": s.precision[1],
+            "open": False,
+            "colour": fast.colour,
+            "ink": fast.text,
+        },
+        {
+            "row": "rest",
+            "label": say(
+                "decomposition_split.bounds.label_crossing_nodes_leaves",
+                precision_centre=words.number(s.precision_centre, 2),
+            ),
+            "low": s.rest[0],
+            "high": s.rest[1],
+            "open": False,
+            "colour": slow.colour,
+            "ink": slow.text,
+        },
+        {
+            "row": "precision-bound",
+            "label": say("decomposition_split.bounds.label_precision_bounds_without"),
+            "low": s.precision_bounds[0],
+            "high": s.precision_bounds[1],
+            "open": True,
+            "colour": fast.colour,
+            "ink": fast.text,
+        },
+        {
+            "row": "rest-bound",
+            "label": say("decomposition_split.bounds.label_crossing_nodes_bounds"),
+            "low": s.rest_bounds[0],
+            "high": s.rest_bounds[1],
+            "open": True,
+            "colour": slow.colour,
+            "ink": slow.text,
+        },
+    ]
     rows += [
-        {"row": f"alone-{one['factor']}", "label": f"{one['factor']} alone, measured",
-         "low": one["low"], "high": one["high"], "open": False, **grey}
+        {
+            "row": f"alone-{one['factor']}",
+            "label": say("decomposition_split.bounds.label_alone_measured", factor=one["factor"]),
+            "low": one["low"],
+            "high": one["high"],
+            "open": False,
+            **grey,
+        }
         for one in alone.to_dict("records")
-    ]  # fmt: skip
+    ]
     frame = pd.DataFrame(rows)
     frame["text"] = [
         words.span([a, b], 2) for a, b in zip(frame["low"], frame["high"], strict=True)
@@ -106,14 +153,19 @@ def bounds(campaign: Campaign) -> Figure:
         )
         for r in part.to_dict("records")
     ]
-    title = (
-        f"The split of {words.span(s.total, 2)}: about {words.number(s.precision_centre, 2)} for "
-        f"precision and {words.number(s.rest_centre, 2)} for crossing nodes, if decode shows "
-        "precision alone"
+    title = say(
+        "decomposition_split.bounds.title_split_about_precision",
+        total=words.span(s.total, 2),
+        precision_centre=words.number(s.precision_centre, 2),
+        rest_centre=words.number(s.rest_centre, 2),
     )
     if len(alone):
-        title = "Measured alone: " + words.listed(
-            f"{a['factor']} {words.span([a['low'], a['high']], 2)} times"
+        title = say("decomposition_split.bounds.title_measured_alone") + words.listed(
+            say(
+                "decomposition_split.bounds.title_times",
+                factor=a["factor"],
+                low=words.span([a["low"], a["high"]], 2),
+            )
             for a in alone.to_dict("records")
         )
     runs = tuple(
@@ -123,13 +175,12 @@ def bounds(campaign: Campaign) -> Figure:
         id=_ID,
         title=title,
         subtitle=f"{_pair_words(campaign, found)} {_contradiction(campaign, found)}",
-        chart=ranges(frame, pd.DataFrame(dots), "factor, times (log: lengths add up)"),
+        chart=ranges(frame, pd.DataFrame(dots), say("decomposition_split.bounds.chart")),
         table=_table(found, frame),
         alt=f"{title}. "
         + " ".join(f"{r['label']}: {r['text']}." for r in frame.to_dict("records")),
-        source=(
-            f"{common.records_of(campaign, len(runs))}; model: effects multiply, decode TPOT "
-            "ratio = precision"
+        source=say(
+            "decomposition_split.bounds.source", records_of=common.records_of(campaign, len(runs))
         ),
         runs=runs,
         notes=(*_assumptions(found), _settles(campaign, found, alone)),
@@ -139,47 +190,42 @@ def bounds(campaign: Campaign) -> Figure:
 def _pair_words(campaign: Campaign, found: _Found) -> str:
     one, two = found.pair
     compared = common.comparison(campaign, (two, one))
-    return f"{common.label(campaign, one)} over {common.label(campaign, two)}. {compared.words}"
+    return say(
+        "decomposition_split.pair_words",
+        one=common.label(campaign, one),
+        two=common.label(campaign, two),
+        compared=compared.words,
+    )
 
 
 def _contradiction(campaign: Campaign, found: _Found) -> str:
     """What speaks against the assumption, from the manifest's bytes per GPU."""
     predicted = found.split.predicted
     if predicted is None:
-        return (
-            "Whether decode can show precision alone is not known: the manifest does not state "
-            "the bytes per parameter and the GPUs of both."
-        )
+        return say("decomposition_split.contradiction.whether_decode_can")
     one, two = (campaign.manifest.configuration(n) for n in found.pair)
     parameters = campaign.manifest.model.parameters
     load = [fit(c, parameters).weights_per_gpu_gb for c in (one, two) if c is not None]
     if abs(predicted - 1) < 0.02:
         each = (
-            f"each GPU holds {words.number(load[0])} GB in both"
+            say("decomposition_split.contradiction.each_gpu_holds_gb", load=words.number(load[0]))
             if load[0]
-            else ("each GPU holds the same bytes of weights in both")
+            else say("decomposition_split.contradiction.each_gpu_holds_bytes")
         )
-        return f"But {each}: decode that only reads weights would give a ratio of 1."
-    return (
-        f"By bytes of weights per GPU, decode that only reads weights would give "
-        f"{words.number(predicted, 3)}."
+        return say("decomposition_split.contradiction.decode_reads_weights", each=each)
+    return say(
+        "decomposition_split.contradiction.bytes_weights_gpu", predicted=words.number(predicted, 3)
     )
 
 
 def _assumptions(found: _Found) -> tuple[str, ...]:
     s = found.split
     return (
-        (
-            "Assumption of the split: decode is bound by reading weights and hardly crosses "
-            "nodes, so "
-            "its TPOT ratio is the part of precision. Decode crosses nodes, too, and prefill gains "
-            "from precision by computing, not by reading: nothing makes the two alike."
-        ),
-        (
-            f"Bounds: precision {words.span(s.precision_bounds, 2)}, crossing nodes "
-            f"{words.span(s.rest_bounds, 2)} (smallest prefill ratio over the largest "
-            "precision part, "
-            "and the reverse). Layout differs, too, where the mark names it, and is inside both."
+        say("decomposition_split.assumptions.assumption_split_decode"),
+        say(
+            "decomposition_split.assumptions.bounds_precision_crossing",
+            precision_bounds=words.span(s.precision_bounds, 2),
+            rest_bounds=words.span(s.rest_bounds, 2),
         ),
     )
 
@@ -187,9 +233,7 @@ def _assumptions(found: _Found) -> tuple[str, ...]:
 def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
     """The run that would tell the two apart, or that the campaign holds it."""
     if len(alone):
-        return (
-            "The campaign holds cells that differ in one of the two only: they replace the split."
-        )
+        return say("decomposition_split.settles.campaign_holds_cells")
     settings = campaign.manifest.configurations
     pair = [c for c in settings if c.name in found.pair]
     able: list[Fit] = []
@@ -202,16 +246,22 @@ def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
         told = [
             a.label
             + ("" if a.nodes is None else f" ({words.count(a.nodes, 'node', spelled=True)})")
-            + f" fits, with {words.number(a.weights_per_gpu_gb)} GB of weights a GPU"
+            + say(
+                "decomposition_split.settles.told",
+                weights_per_gpu_gb=words.number(a.weights_per_gpu_gb),
+            )
             for a in able
         ]
-        text = (
-            f"The run that would settle it: {words.listed(told, last='or')}. Its prefill ratios to "
-            "the other two are precision and crossing, each alone."
+        text = say(
+            "decomposition_split.settles.run_would_settle", told=words.listed(told, last="or")
         )
     if unable:
-        text += f" {unable[0].label} does not fit: {words.number(unable[0].shortfall_gb)} GB short."
-    return text.strip() or "Which run would settle it is not known: the manifest lacks the sizes."
+        text += say(
+            "decomposition_split.settles.fit_gb_short",
+            unable=unable[0].label,
+            shortfall_gb=words.number(unable[0].shortfall_gb),
+        )
+    return text.strip() or say("decomposition_split.settles.run_would_settle_known_manifest_lacks")
 
 
 def _measured_alone(campaign: Campaign, found: _Found) -> pd.DataFrame:
@@ -241,7 +291,7 @@ def _measured_alone(campaign: Campaign, found: _Found) -> pd.DataFrame:
 def _table(found: _Found, frame: pd.DataFrame) -> pd.DataFrame:
     measured = [
         {
-            "Part": f"{what} at {r['concurrency']} in flight",
+            "Part": say("decomposition_split.table.part", what=what, concurrency=r["concurrency"]),
             "First": r["candidate"],
             "Second": r["baseline"],
             "Unit": unit,
@@ -249,8 +299,12 @@ def _table(found: _Found, frame: pd.DataFrame) -> pd.DataFrame:
             "Factor, high": r["ratio"],
         }
         for what, part, unit in (
-            ("prefill throughput", found.prefill, "tokens/s"),
-            ("decode TPOT", found.decode, "ms"),
+            (
+                say("decomposition_split.table.measured_prefill_throughput"),
+                found.prefill,
+                "tokens/s",
+            ),
+            (say("decomposition_split.table.measured_decode_tpot"), found.decode, "ms"),
         )
         for r in part.to_dict("records")
     ]
@@ -273,11 +327,16 @@ def bounds_statement(campaign: Campaign) -> Statement:
     runs = tuple(sorted({r for runs in found.prefill["runs"] for r in runs}))
     alone = _measured_alone(campaign, found)
     tail = (
-        f"precision accounts for {words.span(s.precision_bounds, 2)} of it and crossing nodes"
-        f"{' with the layout' if 'layout' in compared.differ else ''} for "
-        f"{words.span(s.rest_bounds, 2)}, and no run here parts them"
+        say(
+            "decomposition_split.bounds_statement.tail_precision_accounts_crossing",
+            precision_bounds=words.span(s.precision_bounds, 2),
+            layout=say("decomposition_split.bounds_statement.tail_layout")
+            if "layout" in compared.differ
+            else "",
+            rest_bounds=words.span(s.rest_bounds, 2),
+        )
         if alone.empty
-        else "measured alone: "
+        else say("decomposition_split.bounds_statement.tail_measured_alone")
         + words.listed(
             f"{a['factor']} {words.span([a['low'], a['high']], 2)}"
             for a in alone.to_dict("records")
@@ -286,10 +345,14 @@ def bounds_statement(campaign: Campaign) -> Statement:
     used = common.metrics(campaign).set_index("run_id").loc[list(runs)]
     return Statement(
         id=f"{_ID}-verdict",
-        sentence=(
-            f"Before either saturates ({at} in flight) {common.label(campaign, one)} prefills "
-            f"{words.span(s.total, 2)} times as fast as {common.label(campaign, two)}, which "
-            f"differs in {words.listed(compared.differ)}: {tail}."
+        sentence=say(
+            "decomposition_split.bounds_statement.sentence",
+            at=at,
+            one=common.label(campaign, one),
+            total=words.span(s.total, 2),
+            two=common.label(campaign, two),
+            differ=words.listed(compared.differ),
+            tail=tail,
         ),
         metric="input_throughput_tok_s",
         value=s.total[1],
@@ -298,7 +361,7 @@ def bounds_statement(campaign: Campaign) -> Statement:
         n_of="requests",
         low=s.total[0],
         high=s.total[1],
-        interval=_RANGE,
+        interval=say("shared.range_over_concurrencies_one_run_each"),
         runs=runs,
         figure=_ID,
         would_change=_settles(campaign, found, alone),

@@ -12,31 +12,20 @@ from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.charts import engine_side as charts
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["confirmed", "in_the_engine", "over_time"]
 
 _SLOTS, _TIME = "engine-slots", "engine-over-time"
 _ROWS = 16
-_NOTHING = (
-    "No metrics of the engine lie beside the runs, so slots, queueing and cache hits are known "
-    "from the client's side and the manifest alone. AIPerf saves them by itself where the server "
-    "answers /metrics; docs/formats.md names the other ways."
-)
-_UNDRAWN = "Nothing to draw: no metrics of the engine lie beside the runs."
 _NOTES = (
-    (
-        "A median over AIPerf's readings holds some from before and after the requests, which "
-        "lowers it in short runs."
-    ),
-    (
-        "Where requests wait although slots are free, the KV cache or the token budget of a step "
-        "may hold them back."
-    ),
+    "engine_side.note_median_aiperf_readings",
+    "engine_side.note_requests_wait_although",
 )
 _BASIS = {
-    "statistics": "AIPerf's statistics over its own readings",
-    "readings": "readings within the run",
+    "statistics": "engine_side.statistics",
+    "readings": "engine_side.readings",
 }
 
 
@@ -63,21 +52,27 @@ def _verdict(campaign: Campaign, name: Any, runs: pd.DataFrame) -> str:
     most, waited = runs["running_max"].max(), runs["waiting_max"].max()
     stated = runs["stated"].iloc[0]
     if np.isnan(most):
-        return f"{label}: the engine does not say how many requests ran"
-    told = f"at most {words.count(int(most), 'request')} ran at once"
-    queue = "none is known to have waited" if np.isnan(waited) else "none was seen waiting"
+        return say("engine_side.verdict.engine_say_many", label=label)
+    told = say("engine_side.verdict.told", requests=words.count(int(most), "request"))
+    queue = (
+        say("engine_side.verdict.queue_none_known_waited")
+        if np.isnan(waited)
+        else say("engine_side.verdict.queue_none_seen_waiting")
+    )
     if waited > 0:
-        queue = f"up to {words.number(waited)} waited"
+        queue = say("engine_side.verdict.queue_waited", waited=words.number(waited))
     if np.isnan(stated):
-        return f"{label}: {told}, {queue}; the manifest states no slots"
-    slots = f"the {words.number(stated)} slots of the manifest"
+        return say("engine_side.verdict.manifest_states_slots", label=label, told=told, queue=queue)
+    slots = say("engine_side.verdict.slots", stated=words.number(stated))
     if most > stated:
-        return f"{label}: {told}, more than {slots}: the manifest is wrong or counts one of several"
+        return say("engine_side.verdict.manifest_wrong_counts", label=label, told=told, slots=slots)
     if most == stated and waited > 0:
-        return f"{label}: {told} while {queue}, which confirms {slots}"
+        return say(
+            "engine_side.verdict.while_confirms", label=label, told=told, queue=queue, slots=slots
+        )
     if most == stated:
-        return f"{label}: {told}, as many as {slots}, and {queue}"
-    return f"{label}: {told}, fewer than {slots}, and {queue}"
+        return say("engine_side.verdict.many", label=label, told=told, slots=slots, queue=queue)
+    return say("engine_side.verdict.fewer", label=label, told=told, slots=slots, queue=queue)
 
 
 def _cache(found: pd.DataFrame) -> str:
@@ -85,55 +80,57 @@ def _cache(found: pd.DataFrame) -> str:
     if len(share):
         span = words.percent(share.min())
         if share.max() > share.min():
-            span += f" to {words.percent(share.max())}"
+            span += say("engine_side.cache.span", share=words.percent(share.max()))
         runs = words.count(len(share), "run")
-        return (
-            f"Of the prompt tokens that were looked up, {span} were in the prefix cache ({runs})."
-        )
+        return say("engine_side.cache.prompt_tokens_looked", span=span, runs=runs)
     if len(looked_up) and not looked_up.any():
-        return "The engine looked nothing up in a prefix cache: it is off, or does not count."
-    return "The engine does not say what it found in a prefix cache."
+        return say("engine_side.cache.engine_looked_nothing")
+    return say("engine_side.cache.engine_say_found")
 
 
 def _pressure(found: pd.DataFrame) -> str:
     said = []
     kv, preempted = found["kv_use_max"].dropna(), found["preemptions"].dropna()
     if len(kv):
-        said.append(f"the KV cache was at most {words.percent(kv.max())} full")
+        said.append(say("engine_side.pressure.kv_cache_full", kv=words.percent(kv.max())))
     if len(preempted):
         total = int(preempted.sum())
-        times = f"requests were preempted {words.count(total, 'time')}"
-        said.append(times if total else "no request was preempted")
+        times = say("engine_side.pressure.times", times=words.count(total, "time"))
+        said.append(times if total else say("engine_side.pressure.request_preempted"))
     text = words.listed(said)
-    return f"{words.capital(text)}." if text else "It says nothing of its KV cache."
+    return f"{words.capital(text)}." if text else say("engine_side.pressure.says_nothing_kv")
 
 
 def confirmed(campaign: Campaign) -> Statement:
     """Slots, queue, KV cache and cache hits as the engine tells them, by configuration."""
     found = _engine(campaign)
     if found.empty:
-        return Statement(id="engine-says", sentence=_NOTHING, marks=common.marks(campaign))
+        return Statement(
+            id="engine-says", sentence=say("engine_side.nothing"), marks=common.marks(campaign)
+        )
     parts = [
         _verdict(campaign, name, runs)
         for name, runs in found.groupby("configuration", sort=False, dropna=False)
     ]
-    sentence = f"The engine's own metrics: {'; '.join(parts)}. {_pressure(found)} {_cache(found)}"
+    sentence = say(
+        "engine_side.confirmed.sentence",
+        parts="; ".join(parts),
+        pressure=_pressure(found),
+        cache=_cache(found),
+    )
     return Statement(
         id="engine-says",
         sentence=sentence,
         metric="running_max",
         value=None if np.isnan(found["running_max"].max()) else float(found["running_max"].max()),
         unit="requests",
-        caption="most requests that ran at once",
+        caption=say("engine_side.confirmed.caption"),
         n=len(found),
         n_of="runs",
-        interval="no interval: a maximum",
+        interval=say("engine_side.confirmed.interval"),
         runs=tuple(sorted(found["run_id"])),
         figure=_SLOTS,
-        would_change=(
-            "Metrics read more often: a queue that fills and empties between two readings is not "
-            "seen."
-        ),
+        would_change=say("engine_side.confirmed.would_change"),
         marks=common.marks(campaign, runs=found["run_id"]),
     )
 
@@ -150,13 +147,19 @@ def _conditions(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
         rows = rows.sort_values(["order", "workload", "concurrency"], kind="stable")
     looks = theme.looks(campaign.manifest.configurations)
     names = common.labels(campaign, rows["configuration"])
-    loads = ["no set concurrency" if np.isnan(c) else f"{int(c)} set" for c in rows["concurrency"]]
+    loads = [
+        say("engine_side.conditions.loads_set_concurrency")
+        if np.isnan(c)
+        else say("engine_side.conditions.loads_set", c=int(c))
+        for c in rows["concurrency"]
+    ]
     return rows.assign(
         row=[f"{n} · {w} · {c}" for n, w, c in zip(names, rows["workload"], loads, strict=True)],
         set=rows["concurrency"],
         colour=[looks[c].colour if c in looks else theme.CONTEXT for c in rows["configuration"]],
         text=[
-            f"{words.number(r)} ran" + (f", {words.number(w)} waited" if w > 0 else "")
+            say("engine_side.conditions.ran", r=words.number(r))
+            + (say("engine_side.conditions.waited", w=words.number(w)) if w > 0 else "")
             for r, w in zip(rows["running"], rows["waiting"], strict=True)
         ],
     ).reset_index(drop=True)
@@ -165,27 +168,31 @@ def _conditions(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
 def in_the_engine(campaign: Campaign) -> Figure:
     """Requests that ran and waited in the engine, per condition, beside the set concurrency."""
     found = _engine(campaign)
-    title = "What the engine ran and let wait"
+    title = say("engine_side.in_the_engine.title_engine_ran_let")
     if found.empty or found["running_max"].isna().all():
-        missing = _UNDRAWN if found.empty else "The engine does not say how many requests ran."
+        missing = (
+            say("engine_side.undrawn") if found.empty else say("engine_side.in_the_engine.missing")
+        )
         return Figure(id=_SLOTS, title=title, missing=missing)
     rows = _conditions(campaign, found)
     queued = rows[rows["waiting"] > 0]
     title = (
-        f"Requests waited in {words.count(len(queued), 'condition')} of {len(rows)}, at most "
-        f"{words.number(queued['waiting'].max())} of them in the median reading"
+        say(
+            "engine_side.in_the_engine.title_requests_waited_median",
+            conditions=words.count(len(queued), "condition"),
+            n_rows=len(rows),
+            waiting=words.number(queued["waiting"].max()),
+        )
         if len(queued)
-        else f"In none of {words.count(len(rows), 'condition')} did requests wait in the median "
-        "reading"
+        else say(
+            "engine_side.in_the_engine.title_none_requests_wait",
+            conditions=words.count(len(rows), "condition"),
+        )
     )
     return Figure(
         id=_SLOTS,
         title=title,
-        subtitle=(
-            "Bars: the most that ran at once, then, in grey, those that waited in the median "
-            "reading. Line: the set concurrency. Triangle: slots by the manifest. "
-            f"n = {words.count(len(found), 'run')}."
-        ),
+        subtitle=say("engine_side.in_the_engine.subtitle", runs=words.count(len(found), "run")),
         chart=charts.running_and_waiting(
             rows, rows.rename(columns={"stated": "slots"}).dropna(subset=["slots"])
         ),
@@ -204,27 +211,29 @@ def in_the_engine(campaign: Campaign) -> Figure:
                 "cache hits (% of tokens looked up)": 100 * found["cache_hit_share"],
                 "preemptions": found["preemptions"],
                 "engines": found["n_engines"],
-                "from": [_BASIS[told] for told in found["told"]],
+                "from": [say(_BASIS[told]) for told in found["told"]],
             }
         ),
         alt=f"{title}.",
-        source=f"{campaign.manifest.provenance}: the engine's own metrics of "
-        f"{words.count(len(found), 'run')}",
+        source=say(
+            "engine_side.in_the_engine.source",
+            provenance=campaign.manifest.provenance,
+            runs=words.count(len(found), "run"),
+        ),
         runs=tuple(sorted(found["run_id"])),
-        notes=_NOTES,
+        notes=tuple(map(say, _NOTES)),
     )
 
 
 def over_time(campaign: Campaign) -> Figure:
     """Requests that ran and waited over time, beside the runs and their concurrency."""
     name, steps = _use.engine_over_time(campaign.tables)
-    title = "The engine over time"
+    title = say("engine_side.over_time.title_engine_time")
     if steps.empty:
         why = (
-            _UNDRAWN
+            say("engine_side.undrawn")
             if _engine(campaign).empty
-            else "Only statistics of whole runs are there: no time stands beside a reading. AIPerf "
-            "keeps the readings with --server-metrics-formats json csv jsonl."
+            else say("engine_side.over_time.why")
         )
         return Figure(id=_TIME, title=title, missing=why)
     found = _engine(campaign).set_index("run_id")
@@ -239,18 +248,24 @@ def over_time(campaign: Campaign) -> Figure:
     held = own.loc[runs["run_id"]]
     full = int((held["running_max"] >= held["concurrency"]).sum())
     waited = int((held["waiting_max"] > 0).sum())
-    title = (
-        f"All of the set concurrency ran at some time in {full} of "
-        f"{words.count(len(held), 'run')}; requests waited in {waited or 'none'}"
+    title = say(
+        "engine_side.over_time.title_set_concurrency_ran",
+        full=full,
+        runs=words.count(len(held), "run"),
+        waited=waited or "none",
     )
-    kv_text = f" KV cache: at most {words.percent(kv['value'].max())} full." if len(kv) else ""
+    kv_text = (
+        say("engine_side.over_time.kv_text", value=words.percent(kv["value"].max()))
+        if len(kv)
+        else ""
+    )
     return Figure(
         id=_TIME,
         title=title,
-        subtitle=(
-            f"Readings of the engine ({words.count(steps['ts_ns'].nunique(), 'time')}); bands: "
-            f"runs; dotted: the set concurrency.{kv_text} What happened between two readings stays "
-            "unknown."
+        subtitle=say(
+            "engine_side.over_time.subtitle",
+            times=words.count(steps["ts_ns"].nunique(), "time"),
+            kv_text=kv_text,
         ),
         chart=charts.over_time(
             pd.DataFrame(

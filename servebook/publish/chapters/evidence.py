@@ -9,6 +9,7 @@ import pandas as pd
 from servebook.measure.conditions import factors
 from servebook.publish import words
 from servebook.publish.chapters import common
+from servebook.publish.text import called, say
 from servebook.read.campaign import Campaign
 
 __all__ = [
@@ -28,9 +29,18 @@ class Sweep:
     """One workload as it is drawn over concurrency."""
 
     workload: str
-    noun: str  # "Prefill"
     throughput: str  # metric
     unit: str  # "input tokens/s"
+
+    @property
+    def noun(self) -> str:
+        """The workload at the head of a title: "Prefill"."""
+        return say(f"evidence.noun.{self.workload}")
+
+    @property
+    def unit_words(self) -> str:
+        """The unit as it is shown."""
+        return called("units", self.unit)
 
 
 def rows_of(campaign: Campaign, workload: str, metric: str) -> pd.DataFrame:
@@ -45,11 +55,11 @@ def points(rows: pd.DataFrame, metric: str, unit: str, x: str = "concurrency") -
     low, high = rows[f"{metric}_low"], rows[f"{metric}_high"]
     tips = []
     for row in rows.to_dict("records"):
-        tip = f"{words.number(row[metric])} {unit}"
+        tip = words.rate(row[metric], unit)
         if row["n_runs"] > 1:
             span = words.span([row[f"{metric}_low"], row[f"{metric}_high"]])
             tip += f" ({span}, {words.spread(row['n_runs'])})"
-        tips.append(f"{tip}, n = {row['n_ok']:,.0f} requests")
+        tips.append(say("evidence.points.tip", tip=tip, n_ok=row["n_ok"]))
     columns = ["series", "name", "label", "colour", "ink", "shape", "dash"]
     return rows[columns].assign(
         concurrency=rows[x].astype(float), value=rows[metric], low=low, high=high, tip=tips
@@ -70,24 +80,43 @@ def versus(campaign: Campaign, pair: tuple[str, str], found: pd.DataFrame, what:
     """
     first, second = (common.label(campaign, name) for name in pair)
     low, high = found["factor"].min(), found["factor"].max()
-    where = f"at {words.span(found['concurrency'])} in flight"
+    where = say("shared.at_in_flight", concurrency=words.span(found["concurrency"]))
     if low > 1.05:
         return f"{first} {what.format(f=words.span([low, high], 2))} {second} {where}"
     if high < 1 / 1.05:
         return f"{second} {what.format(f=words.span([1 / high, 1 / low], 2))} {first} {where}"
     if low >= 1 / 1.05 and high <= 1.05:
         most = max(high - 1, 1 - low)
-        return f"{first} and {second} are within {words.percent(most)} of each other {where}"
+        return say(
+            "evidence.versus.within",
+            first=first,
+            second=second,
+            most=words.percent(most),
+            where=where,
+        )
     up, down = found[found["factor"] > 1.05], found[found["factor"] < 1 / 1.05]
     near = found.drop([*up.index, *down.index])
     parts = []
     for rows, who, ratios in ((up, first, up["factor"]), (down, second, 1 / down["factor"])):
         if len(rows):
-            ahead = f"{words.span(ratios, 2)} times ahead"
-            parts.append(f"{who} is {ahead} at {_concurrencies(rows)} in flight")
+            ahead = say("evidence.versus.ahead", ratios=words.span(ratios, 2))
+            parts.append(
+                say(
+                    "evidence.versus.flight",
+                    who=who,
+                    ahead=ahead,
+                    concurrencies=_concurrencies(rows),
+                )
+            )
     if len(near):
         most = (near["factor"] - 1).abs().max()
-        parts.append(f"at {_concurrencies(near)} they are within {words.percent(most)}")
+        parts.append(
+            say(
+                "evidence.versus.part_within",
+                concurrencies=_concurrencies(near),
+                most=words.percent(most),
+            )
+        )
     return "; ".join(parts)
 
 
@@ -99,7 +128,7 @@ def condition_words(rows: pd.DataFrame) -> str:
     """Lengths and client of the rows, for a subtitle."""
     pairs = rows[["isl", "osl"]].drop_duplicates().sort_values(["isl", "osl"])
     lengths = [words.lengths(a, b) for a, b in pairs.itertuples(index=False)]
-    text = f"Tokens {words.listed(lengths, most=4)}."
+    text = say("evidence.condition_words.text", lengths=words.listed(lengths, most=4))
     clients = sorted(set(rows["client"]))
     return f"{text} {words.plural(len(clients), 'Client')}: {words.listed(clients)}."
 
@@ -107,11 +136,18 @@ def condition_words(rows: pd.DataFrame) -> str:
 def evidence(campaign: Campaign, rows: pd.DataFrame) -> str:
     """N and the kind of interval, and for a pair what differs, for a subtitle."""
     text = (
-        f"n = {rows['n_ok'].sum():,.0f} requests in "
-        f"{words.count(len(common.runs_of(rows)), 'run')}; bars: {common.interval(rows['n_runs'])}."
+        say(
+            "evidence.evidence.requests_bars",
+            n_ok=rows["n_ok"].sum(),
+            runs=words.count(len(common.runs_of(rows)), "run"),
+            interval=common.interval(rows["n_runs"]),
+        )
         if rows["n_runs"].max() > 1
-        else f"n = {rows['n_ok'].sum():,.0f} requests in "
-        f"{words.count(len(common.runs_of(rows)), 'run')}; no interval: one run per point."
+        else say(
+            "evidence.evidence.requests_interval_run",
+            n_ok=rows["n_ok"].sum(),
+            runs=words.count(len(common.runs_of(rows)), "run"),
+        )
     )
     pair = common.opponents(campaign, rows)
     return f"{text} {common.comparison(campaign, pair).words}" if pair else text
@@ -123,8 +159,18 @@ def described(rows: pd.DataFrame, metric: str, unit: str) -> str:
     for _, line in rows.groupby("series", sort=False):
         line = line.sort_values("concurrency", kind="stable")
         first, last = line.iloc[0], line.iloc[-1]
-        text = f"{first['name']}: {words.number(first[metric])} {unit} at {first['concurrency']}"
+        text = say(
+            "evidence.described.at",
+            name=first["name"],
+            first=words.number(first[metric]),
+            unit=called("units", unit),
+            concurrency=first["concurrency"],
+        )
         if len(line) > 1:
-            text += f" to {words.number(last[metric])} at {last['concurrency']} in flight"
+            text += say(
+                "evidence.described.flight",
+                last=words.number(last[metric]),
+                concurrency=last["concurrency"],
+            )
         parts.append(text + ".")
     return " ".join(parts)

@@ -17,11 +17,10 @@ from servebook.measure.rails import located, preferred
 from servebook.publish import theme, words
 from servebook.publish.chapters.common import label, memo, metrics
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
-    "NOT_WATCHED",
-    "SEES",
     "WORKLOADS",
     "Fabric",
     "Scale",
@@ -39,19 +38,6 @@ __all__ = [
 ]
 
 WORKLOADS = ("prefill", "decode", "mixed", "other")
-SEES = (
-    "Out and in are those of the port that counts: what a switch port takes in, the server behind "
-    "it sent."
-)
-NOT_WATCHED = (
-    "No run was watched by enough counter readings to tell its usual use of the wire. Counters "
-    "read every second or faster while the runs go on would tell it."
-)
-_NO_COUNTERS = (
-    "This campaign holds no byte counters of an interface. Counters of switch ports or network "
-    "cards beside the dumps, and a `counters:` entry in the manifest, make this chapter; "
-    "`servebook inspect` says whether a file is one that Servebook reads."
-)
 
 
 @dataclass(frozen=True)
@@ -106,10 +92,7 @@ def _without_level(use: pd.DataFrame) -> tuple[str, ...]:
     if not silent:
         return ()
     links = words.count(len(silent), "link")
-    told = (
-        f"{links} without a run's level ({words.listed(silent, most=4)}): too few readings inside "
-        "the runs stand above what the link carries anyway, so usual, peak and floor leave it out"
-    )
+    told = say("fabric_base.without_level.told", links=links, silent=words.listed(silent, most=4))
     return (told,)
 
 
@@ -121,9 +104,9 @@ def busier(seen: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def nothing(figure: str, title: str, why: str = _NO_COUNTERS) -> Figure:
-    """The figure where the campaign lacks what it shows."""
-    return Figure(id=figure, title=title, missing=why)
+def nothing(figure: str, title: str, why: str = "") -> Figure:
+    """The figure where the campaign lacks what it shows: counters, unless ``why`` says else."""
+    return Figure(id=figure, title=title, missing=why or say("fabric_base.no_counters"))
 
 
 @dataclass(frozen=True)
@@ -159,12 +142,15 @@ def speed_words(campaign: Campaign, frame: pd.DataFrame) -> str:
     """What percent means here: the speeds of the links, and where the manifest has them from."""
     speeds = sorted(set(frame["speed_bps"].dropna()))
     if frame["speed_bps"].isna().any() or not speeds:
-        return "No speed is stated for every link, so use is given as a rate, not in percent."
-    text = f"100 % is {words.listed([words.bits_per_second(s) for s in speeds], last='or')}"
+        return say("fabric_base.speed_words.speed_stated_every")
+    text = say(
+        "fabric_base.speed_words.text",
+        s=words.listed([words.bits_per_second(s) for s in speeds], last="or"),
+    )
     links = set(zip(frame["device"], frame["interface"], strict=True))
     notes = [p.speed_note for p in campaign.manifest.ports if (p.device, p.interface) in links]
     told = list(dict.fromkeys(note for note in notes if note))
-    return text + (f" ({'; '.join(told)})." if told else ", in each direction.")
+    return text + (f" ({'; '.join(told)})." if told else say("fabric_base.speed_words.direction"))
 
 
 def way(direction: str) -> str:
@@ -218,4 +204,8 @@ def evidence(campaign: Campaign, frame: pd.DataFrame, noun: str = "link") -> str
     told = [words.count(links, noun)]
     if "run_id" in frame:
         told.append(words.count(frame["run_id"].nunique(), "run"))
-    return f"{campaign.manifest.provenance}: counters of {words.listed(told, last='in')}"
+    return say(
+        "fabric_base.evidence",
+        provenance=campaign.manifest.provenance,
+        told=words.listed(told, last="in"),
+    )

@@ -9,7 +9,6 @@ import pandas as pd
 from servebook.publish import words
 from servebook.publish.chapters.common import in_flight, label, marks
 from servebook.publish.chapters.fabric_base import (
-    NOT_WATCHED,
     Scale,
     busier,
     colour,
@@ -23,15 +22,10 @@ from servebook.publish.chapters.fabric_base import (
 )
 from servebook.publish.charts.fabric_levels import levels
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import called, say
 from servebook.read.campaign import Campaign
 
 __all__ = ["link_use", "peak"]
-
-
-_COUNTED = (
-    "The busier direction of each link counts. A reading of one interface by several sources "
-    "counts once, by the source that was read most often."
-)
 
 
 def link_use(campaign: Campaign) -> Figure:
@@ -39,10 +33,12 @@ def link_use(campaign: Campaign) -> Figure:
     name = "fabric-link-use"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "Link use: no counters")
+        return nothing(name, say("fabric_levels.link_use.link_use_counters"))
     rows = _by_workload(campaign, fabric.seen)
     if not rows:
-        return nothing(name, "Link use: no run was watched closely enough", NOT_WATCHED)
+        return nothing(
+            name, say("fabric_levels.link_use.link_use_run"), say("fabric_base.not_watched")
+        )
     unit = scale(fabric.seen)
     drawn = pd.DataFrame([_level_row(campaign, row, unit) for row in rows])
     top = max(float(drawn["peak"].max()), 1e-9)
@@ -51,11 +47,7 @@ def link_use(campaign: Campaign) -> Figure:
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "Bar: usual (median over runs and links). Arrow: highest reading. Tick: lowest in a "
-            "run. The line below a bar is the same on the whole axis. "
-            + speed_words(campaign, fabric.seen)
-        ),
+        subtitle=(say("fabric_levels.link_use.subtitle") + speed_words(campaign, fabric.seen)),
         chart=levels(drawn, unit.unit, limit=top * 1.65, full=unit.full),
         table=pd.DataFrame(
             [
@@ -78,8 +70,8 @@ def link_use(campaign: Campaign) -> Figure:
         source=evidence(campaign, fabric.seen),
         runs=tuple(sorted({run for row in rows for run in row["runs"]})),
         notes=(
-            _COUNTED,
-            "A peak is the highest reading and holds for its window; shorter bursts may be higher.",
+            say("fabric_levels.counted"),
+            say("fabric_levels.link_use.note"),
         ),
     )
 
@@ -118,10 +110,17 @@ def _level_row(campaign: Campaign, row: dict[str, Any], unit: Scale) -> dict[str
         "usual": usual * unit.factor,
         "peak": peak_ * unit.factor,
         "floor": floor * unit.factor,
-        "text": f"{unit.words(usual)}, peak {unit.words(peak_)}",
+        "text": say(
+            "fabric_levels.level_row.text", words=unit.words(usual), words_2=unit.words(peak_)
+        ),
         "colour": colour(campaign, row["configuration"]),
-        "tip": f"usual {unit.words(usual)}, peak {unit.words(peak_)} over {window}, "
-        f"floor {unit.words(floor)}",
+        "tip": say(
+            "fabric_levels.level_row.tip",
+            words=unit.words(usual),
+            words_2=unit.words(peak_),
+            window=window,
+            words_3=unit.words(floor),
+        ),
     }
 
 
@@ -130,11 +129,15 @@ def _use_title(campaign: Campaign, rows: list[dict[str, Any]], unit: Scale, some
     top = max(rows, key=lambda row: row[f"peak_{unit.column}"])
     low = unit.words(min(row["least_usual"][unit.column] for row in rows))
     high = unit.words(max(row["most_usual"][unit.column] for row in rows))
-    return (
-        f"{'A link whose level is known' if some else 'A link'} usually carries "
-        f"{low if low == high else f'{low} to {high}'}; the highest reading is "
-        f"{unit.words(top[f'peak_{unit.column}'])}, in {top['workload']} on "
-        f"{label(campaign, top['configuration'])}"
+    return say(
+        "fabric_levels.use_title.usually_carries_highest",
+        link_level=say("fabric_levels.use_title.link_level_known")
+        if some
+        else say("fabric_levels.use_title.link"),
+        low=low if low == high else say("fabric_levels.use_title.to", low=low, high=high),
+        words=unit.words(top[f"peak_{unit.column}"]),
+        workload=top["workload"],
+        configuration=label(campaign, top["configuration"]),
     )
 
 
@@ -143,10 +146,14 @@ def peak(campaign: Campaign) -> Statement:
     name = "fabric-peak"
     fabric = measured(campaign)
     if fabric is None or fabric.seen["peak_bps"].isna().all():
-        why = "holds no byte counters" if fabric is None else "has no run watched closely enough"
+        why = (
+            say("fabric_levels.peak.why_holds_byte_counters")
+            if fabric is None
+            else say("fabric_levels.peak.why_run_watched_closely")
+        )
         return Statement(
             id=name,
-            sentence=f"What the wire carried is not known: this campaign {why}.",
+            sentence=say("fabric_levels.peak.sentence_wire_carried_known", why=why),
             marks=marks(campaign),
         )
     unit = scale(fabric.seen)
@@ -155,33 +162,38 @@ def peak(campaign: Campaign) -> Statement:
     top = known.sort_values(column, kind="stable").to_dict("records")[-1]
     usual = unit.words(top[f"usual_{unit.column}"])
     rate = (
-        f"{unit.words(top[column])} of {words.bits_per_second(top['speed_bps'])}"
+        say(
+            "fabric_levels.peak.rate",
+            words=unit.words(top[column]),
+            speed_bps=words.bits_per_second(top["speed_bps"]),
+        )
         if unit.full is not None
         else unit.words(top[column])
     )
     nominal = _nominal(campaign, top)
     untold = len(fabric.seen) - len(known)
     # A link whose readings do not stand out of its idle level may have carried more.
-    whose = " whose readings show a run's traffic" if untold else ""
+    whose = say("fabric_levels.peak.whose") if untold else ""
     return Statement(
         id=name,
-        sentence=(
-            f"No link{whose} carried more than {rate}{nominal} over "
-            f"{words.duration(top['peak_window_s'])} ({_condition(campaign, top)}); "
-            f"usual there is {usual}."
+        sentence=say(
+            "fabric_levels.peak.sentence_link_carried_usual",
+            whose=whose,
+            rate=rate,
+            nominal=nominal,
+            peak_window_s=words.duration(top["peak_window_s"]),
+            condition=_condition(campaign, top),
+            usual=usual,
         ),
         metric="peak link use",
         value=top[column] * unit.factor,
-        unit=unit.unit,
+        unit=called("units", unit.unit),
         n=int(known["n_inside"].sum()),
         n_of="readings inside runs",
-        interval="no interval: the highest single reading",
+        interval=say("fabric_levels.peak.interval"),
         runs=(str(top["run_id"]),),
         figure="fabric-link-use",
-        would_change=(
-            "counters read more often, which would show shorter bursts; a load that keeps more "
-            "requests running"
-        ),
+        would_change=say("fabric_levels.peak.would_change"),
         verdict=True,
         rank=60,
         marks=marks(campaign, runs=(str(top["run_id"]),)),
@@ -190,7 +202,11 @@ def peak(campaign: Campaign) -> Statement:
 
 def _condition(campaign: Campaign, run: dict[Any, Any]) -> str:
     """The run in a sentence: "decode on 16 slots, 16 requests in flight"."""
-    told = f"{run['workload']} on {label(campaign, named(run['configuration']))}"
+    told = say(
+        "fabric_levels.condition.told",
+        workload=run["workload"],
+        named=label(campaign, named(run["configuration"])),
+    )
     known = pd.notna(run["concurrency"])
     return f"{told}, {in_flight(run['concurrency'])}" if known else told
 

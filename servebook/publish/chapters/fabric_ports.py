@@ -10,8 +10,6 @@ from servebook.measure.rails import MIN_PORTS, spread
 from servebook.publish import theme, words
 from servebook.publish.chapters.common import label
 from servebook.publish.chapters.fabric_base import (
-    NOT_WATCHED,
-    SEES,
     Fabric,
     Scale,
     evidence,
@@ -26,15 +24,12 @@ from servebook.publish.chapters.fabric_base import (
 )
 from servebook.publish.charts.fabric_ports import ports
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["each_port", "nodes"]
 
 _CLOSE = 0.08  # of the axis: medians nearer than this would write over each other
-_APART = (
-    "A port stands apart if it lies more than 10 % and more than 3 robust standard deviations from "
-    f"the median of its direction, among at least {MIN_PORTS} ports."
-)
 
 
 def each_port(campaign: Campaign) -> Figure:
@@ -42,10 +37,12 @@ def each_port(campaign: Campaign) -> Figure:
     name = "fabric-ports"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "Use per port: no counters")
+        return nothing(name, say("fabric_ports.each_port.use_port_counters"))
     known = fabric.seen.dropna(subset=["usual_bps"])
     if known.empty:
-        return nothing(name, "Use per port: no run was watched closely enough", NOT_WATCHED)
+        return nothing(
+            name, say("fabric_ports.each_port.use_port_run"), say("fabric_base.not_watched")
+        )
     unit = scale(known)
     keys = ["physical", "direction"]
     values = known.groupby(keys, sort=True, as_index=False).agg(
@@ -64,12 +61,9 @@ def each_port(campaign: Campaign) -> Figure:
         only = ranked.iloc[0]
         return Figure(
             id=name,
-            title="Use per port: one port, so nothing to compare",
+            title=say("fabric_ports.each_port.title"),
             table=table,
-            missing=(
-                f"Only {only['name']} shows its use by a run; how evenly several ports "
-                "share the traffic cannot be told from one."
-            ),
+            missing=say("fabric_ports.each_port.missing", name=only["name"]),
             source=evidence(campaign, known),
             runs=tuple(sorted(known["run_id"].unique())),
         )
@@ -90,18 +84,15 @@ def each_port(campaign: Campaign) -> Figure:
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "Median of a port's usual use over its runs, in order of use. ▲ out, ▼ in. "
-            + speed_words(campaign, known)
-        ),
+        subtitle=(say("fabric_ports.each_port.subtitle") + speed_words(campaign, known)),
         chart=ports(dots, _middles(ranked, unit, limit), unit.unit, limit),
         table=table,
-        alt=f"{title}. One dot per port and direction.",
+        alt=say("fabric_ports.each_port.alt", title=title),
         source=evidence(campaign, known),
         runs=tuple(sorted(known["run_id"].unique())),
         notes=(
-            SEES,
-            _APART,
+            say("fabric_base.sees"),
+            say("fabric_ports.apart", least=MIN_PORTS),
         ),
     )
 
@@ -137,7 +128,9 @@ def _middles(ranked: pd.DataFrame, unit: Scale, limit: float) -> pd.DataFrame:
     }
     if max(middles.values()) - min(middles.values()) < _CLOSE * limit:
         middles = {words.listed(middles): max(middles.values())}
-    return pd.DataFrame([{"value": v, "words": f"median, {w}"} for w, v in middles.items()])
+    return pd.DataFrame(
+        [{"value": v, "words": say("fabric_ports.middles.words", w=w)} for w, v in middles.items()]
+    )
 
 
 def _port_title(ranked: pd.DataFrame, apart: pd.DataFrame) -> str:
@@ -152,17 +145,21 @@ def _port_title(ranked: pd.DataFrame, apart: pd.DataFrame) -> str:
         }
         told = words.listed([f"{who} ({text})" for who, text in ways.items()], most=3)
         verb = words.plural(len(ways), "stands", "stand")
-        return f"{told} {verb} apart from the median of {n_ports}"
+        return say("fabric_ports.port_title.apart_median", told=told, verb=verb, n_ports=n_ports)
     worst = ranked["deviation"].abs().max()
     if pd.isna(worst):
-        return f"{n_ports} usually carry nothing"
-    return f"{n_ports} share the traffic within {words.percent(float(worst))} of the median"
+        return say("fabric_ports.port_title.usually_carry_nothing", n_ports=n_ports)
+    return say(
+        "fabric_ports.port_title.share_traffic_within",
+        n_ports=n_ports,
+        worst=words.percent(float(worst)),
+    )
 
 
 def nodes(campaign: Campaign) -> Figure:
     """All links of a node together: usual, peak and floor per run, role and direction."""
     name = "fabric-nodes"
-    title = "Links of a node together: nothing to add up"
+    title = say("fabric_ports.nodes.title")
     fabric = measured(campaign)
     if fabric is None:
         return nothing(name, title)
@@ -171,8 +168,7 @@ def nodes(campaign: Campaign) -> Figure:
         return nothing(
             name,
             title,
-            "The manifest gives no port a node with a role other than host (ports: node, role), so "
-            "no uplinks of a server can be added up.",
+            say("fabric_ports.nodes.manifest_gives_port"),
         )
     return _node_figure(campaign, name, frame)
 
@@ -187,17 +183,21 @@ def _node_figure(campaign: Campaign, name: str, frame: pd.DataFrame) -> Figure:
     known = shown.dropna(subset=["usual_bps"])
     if known.empty:
         reasons = words.listed(sorted(set(shown["why"])), most=2)
-        return nothing(name, "Links of a node together: not every link was counted", reasons)
+        return nothing(name, say("fabric_ports.node_figure.links_node_together"), reasons)
     top = known.sort_values("peak_bps", kind="stable").to_dict("records")[-1]
     return Figure(
         id=name,
-        title=(
-            f"All {top['n_ports']} {_role(top['role'])} of {top['node']} together peak at "
-            f"{unit.words(top[f'peak_{unit.column}'])} ({run_words(campaign, top)}, "
-            f"{way(top['direction'])})"
+        title=say(
+            "fabric_ports.node_figure.title",
+            n_ports=top["n_ports"],
+            role=_role(top["role"]),
+            node=top["node"],
+            words=unit.words(top[f"peak_{unit.column}"]),
+            run_words=run_words(campaign, top),
+            way=way(top["direction"]),
         ),
-        subtitle="Links are added reading by reading, not peak by peak. "
-        + ("Of the sum of their speeds." if unit.full else ""),
+        subtitle=say("fabric_ports.node_figure.subtitle_links_added_reading")
+        + (say("fabric_ports.node_figure.subtitle_sum_speeds") if unit.full else ""),
         table=pd.DataFrame(
             {
                 "Run": shown["run_id"],
@@ -217,7 +217,7 @@ def _node_figure(campaign: Campaign, name: str, frame: pd.DataFrame) -> Figure:
         ),
         source=evidence(campaign, frame.assign(physical=frame["node"]), "node"),
         runs=tuple(sorted(known["run_id"].unique())),
-        notes=(SEES,),
+        notes=(say("fabric_base.sees"),),
     )
 
 

@@ -19,11 +19,10 @@ from servebook.publish.chapters.fabric_base import (
 )
 from servebook.publish.charts.deviations import around_zero
 from servebook.publish.output import Figure, Section
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["agree", "hidden", "unwatched", "watched"]
-
-_ALL = "Every run lies beside counters, and all counters lie beside a run."
 _AGREE = 0.01  # two sources of one interface are one number within this
 
 
@@ -32,7 +31,7 @@ def watched(campaign: Campaign) -> Figure:
     name = "fabric-counters"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "No counters of the wire")
+        return nothing(name, say("fabric_sources.watched.counters_wire"))
     rows = []
     for (source, device), group in fabric.intervals.groupby(["source", "device"], sort=True):
         beside = fabric.usage[
@@ -61,10 +60,12 @@ def watched(campaign: Campaign) -> Figure:
     total = campaign.tables.runs.num_rows
     return Figure(
         id=name,
-        title=(
-            f"{words.capital(words.count(ports, 'link'))}, read from "
-            f"{words.count(sources, 'source')}, watched during {runs} of "
-            f"{words.count(total, 'run')}"
+        title=say(
+            "fabric_sources.watched.title",
+            links=words.capital(words.count(ports, "link")),
+            sources=words.count(sources, "source"),
+            runs=runs,
+            runs_2=words.count(total, "run"),
         ),
         subtitle=speed_words(campaign, fabric.intervals),
         table=frame,
@@ -81,7 +82,10 @@ def unwatched(campaign: Campaign) -> Section:
     fabric = measured(campaign)
     total = campaign.tables.runs.num_rows
     if fabric is None:
-        return Section(name, (f"None of the {words.count(total, 'run')} has counters beside it.",))
+        return Section(
+            name,
+            (say("fabric_sources.unwatched.none_counters_beside", runs=words.count(total, "run")),),
+        )
     without = outside(fabric.phases, fabric.intervals)
     placed = set(fabric.phases["run_id"])
     adrift = [r for r in campaign.tables.runs["run_id"].to_pylist() if r not in placed]
@@ -90,27 +94,34 @@ def unwatched(campaign: Campaign) -> Section:
         keys = ["configuration", "workload"]
         by = without.groupby(keys, sort=True, dropna=False, as_index=False).size()
         told.append(
-            f"{words.capital(words.count(len(without), 'run'))} went on while no counter was read: "
+            say(
+                "fabric_sources.unwatched.told_went_while_counter",
+                runs=words.capital(words.count(len(without), "run")),
+            )
             + words.listed(
-                f"{r['size']} {r['workload']} on " + label(campaign, named(r["configuration"]))
+                say("fabric_sources.unwatched.told_on", size=r["size"], workload=r["workload"])
+                + label(campaign, named(r["configuration"]))
                 for r in by.to_dict("records")
             )
-            + ". Nothing in this chapter says anything of them."
+            + say("fabric_sources.unwatched.told_nothing_chapter_says")
         )
     if adrift:
         told.append(
-            f"{words.capital(words.count(len(adrift), 'run'))} cannot be placed beside the "
-            f"counters, because the dump holds no wall clock: {words.listed(adrift, most=4)}. A "
-            "start time in the manifest would place them."
+            say(
+                "fabric_sources.unwatched.told_cannot_placed_beside",
+                runs=words.capital(words.count(len(adrift), "run")),
+                adrift=words.listed(adrift, most=4),
+            )
         )
     alone = _alone(fabric.intervals, fabric.phases)
     if alone:
         told.append(
-            f"Counters that overlap no run: {words.listed(alone, most=4)}. Their traffic is in no "
-            "figure but the idle level; a clock offset or a time zone may be missing in the "
-            "manifest."
+            say(
+                "fabric_sources.unwatched.told_counters_overlap_run",
+                alone=words.listed(alone, most=4),
+            )
         )
-    return Section(name, tuple(told) or (_ALL,))
+    return Section(name, tuple(told) or (say("fabric_sources.all"),))
 
 
 def _alone(intervals: pd.DataFrame, phases: pd.DataFrame) -> list[str]:
@@ -128,23 +139,28 @@ def hidden(campaign: Campaign) -> Figure:
     name = "fabric-hidden-bursts"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "Bursts between two readings: no counters")
+        return nothing(name, say("fabric_sources.hidden.bursts_between_readings"))
     found = polls(fabric.intervals)
     burst = found["burst_s"].max()
     slowest = words.duration(float(found["poll_s"].max()))
     fastest = words.duration(float(found["poll_s"].min()))
-    spacing = fastest if fastest == slowest else f"{fastest} to {slowest}"
+    spacing = (
+        fastest
+        if fastest == slowest
+        else say("fabric_sources.hidden.spacing", fastest=fastest, slowest=slowest)
+    )
     if pd.isna(burst):
-        title = f"Read every {spacing}; what a reading could hide is not known without a speed"
+        title = say("fabric_sources.hidden.title_read_every_reading", spacing=spacing)
     else:
-        title = (
-            f"Read every {spacing}, a counter could hide a burst at line rate of up to "
-            f"{words.duration(float(burst))}"
+        title = say(
+            "fabric_sources.hidden.title_read_every_counter",
+            spacing=spacing,
+            burst=words.duration(float(burst)),
         )
     return Figure(
         id=name,
         title=title,
-        subtitle="A mean use of u over t seconds may be one burst at full rate of u × t seconds.",
+        subtitle=say("fabric_sources.hidden.subtitle"),
         table=pd.DataFrame(
             {
                 "Device": found["device"],
@@ -166,13 +182,13 @@ def agree(campaign: Campaign) -> Figure:
     name = "fabric-sources"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "Do two sources agree? No counters")
+        return nothing(name, say("fabric_sources.agree.sources_agree_counters"))
     found = agreement(fabric.intervals, campaign.ports).dropna(subset=["deviation"])
     if found.empty:
         return nothing(
             name,
-            "Do two sources agree? One source per interface",
-            "No interface was counted by two sources over the same time, so none checks another.",
+            say("fabric_sources.agree.sources_agree_source"),
+            say("fabric_sources.agree.interface_counted_sources"),
         )
     names = [_pair(row) for row in found.to_dict("records")]
     within = (found["deviation"].abs() <= _AGREE) | (
@@ -184,7 +200,11 @@ def agree(campaign: Campaign) -> Figure:
             "deviation": found["deviation"],
             "verdict": np.where(within, "agrees", "unexplained"),
             "tip": [
-                f"{words.bytes_size(r['bytes'])} against {words.bytes_size(r['other_bytes'])}"
+                say(
+                    "fabric_sources.agree.tip",
+                    bytes=words.bytes_size(r["bytes"]),
+                    other_bytes=words.bytes_size(r["other_bytes"]),
+                )
                 for r in found.to_dict("records")
             ],
         }
@@ -192,17 +212,27 @@ def agree(campaign: Campaign) -> Figure:
     worst = float(found["deviation"].iloc[int(found["deviation"].abs().to_numpy().argmax())])
     n = len(found)
     title = (
-        f"Sources of one interface agree to {words.percent(max(abs(worst), 1e-4))}"
+        say(
+            "fabric_sources.agree.title_sources_interface_agree",
+            worst=words.percent(max(abs(worst), 1e-4)),
+        )
         if within.all()
-        else f"{int((~within).sum())} of {words.count(n, 'pair')} of sources disagree by up to "
-        f"{words.percent(abs(worst))}"
+        else say(
+            "fabric_sources.agree.title_sources_disagree",
+            within=int((~within).sum()),
+            pairs=words.count(n, "pair"),
+            worst=words.percent(abs(worst)),
+        )
     )
     return Figure(
         id=name,
         title=title,
-        subtitle="Bytes of the second source over those of the first in the time that both cover.",
+        subtitle=say("fabric_sources.agree.subtitle"),
         chart=around_zero(
-            dots, "bytes, second source over first", band=_AGREE, band_text="within 1 %"
+            dots,
+            say("fabric_sources.agree.chart"),
+            band=_AGREE,
+            band_text=say("fabric_sources.agree.band_text"),
         ),
         table=pd.DataFrame(
             {
@@ -220,12 +250,7 @@ def agree(campaign: Campaign) -> Figure:
             for row, d in zip(names, found["deviation"], strict=True)
         ),
         source=evidence(campaign, fabric.intervals),
-        notes=(
-            (
-                "A pair agrees if it differs by at most 1 %, or by no more than what one reading "
-                "at the edge of the common window may hold."
-            ),
-        ),
+        notes=(say("fabric_sources.agree.note"),),
     )
 
 

@@ -13,7 +13,6 @@ from servebook.measure.timeline import bands, breaks, stretches
 from servebook.publish import words
 from servebook.publish.chapters.common import label
 from servebook.publish.chapters.fabric_base import (
-    SEES,
     Fabric,
     Scale,
     busier,
@@ -28,6 +27,7 @@ from servebook.publish.chapters.fabric_base import (
 )
 from servebook.publish.charts.fabric_time import Panel, waveform
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["over_time"]
@@ -79,7 +79,7 @@ def over_time(campaign: Campaign) -> Figure:
     """Use of each place's links over time: out above the line, in below it."""
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(_ID, "Link use over time: no counters")
+        return nothing(_ID, say("fabric_time.over_time.link_use_time"))
     unit = scale(fabric.intervals)
     spans, skipped = _spans(fabric)
     drawn = _Drawn()
@@ -97,13 +97,10 @@ def over_time(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            "Out of the port above the line, into it below. Tinted: runs, by workload. "
-            + speed_words(campaign, fabric.intervals)
-        ),
+        subtitle=(say("fabric_time.over_time.subtitle") + speed_words(campaign, fabric.intervals)),
         chart=chart,
         table=_table(campaign, fabric, unit),
-        alt=f"{title}. Step curves over time in {words.count(len(spans), 'panel')}.",
+        alt=say("fabric_time.over_time.alt", title=title, panels=words.count(len(spans), "panel")),
         source=evidence(campaign, fabric.intervals),
         runs=tuple(sorted(fabric.usage["run_id"].unique())),
         notes=_notes(fabric, drawn.thinned, skipped),
@@ -165,7 +162,7 @@ def _draw(
         Panel(
             name=name,
             title=_panel_title(inside),
-            x_title=f"{span.unit} from {words.utc(span.t0_ns)}",
+            x_title=say("fabric_time.draw.x_title", unit=span.unit, t0_ns=words.utc(span.t0_ns)),
             x_end=span.x(span.t1_ns),
             y_title=unit.unit,
             y_limit=(float(thin["high"].max()) * unit.factor * _ROOM if len(thin) else 0) or 1.0,
@@ -202,29 +199,44 @@ def _draw_runs(campaign: Campaign, fabric: Fabric, name: str, span: _Span, drawn
 
 def _panel_title(inside: pd.DataFrame) -> str:
     ports = inside[["device", "interface"]].drop_duplicates()
-    what = str(ports["interface"].iloc[0]) if len(ports) == 1 else f"{len(ports)} ports"
+    what = (
+        str(ports["interface"].iloc[0])
+        if len(ports) == 1
+        else say("fabric_time.panel_title.what", n_ports=len(ports))
+    )
     scope = str(inside["scope"].iloc[0])
-    kind = "" if scope == "port" else f" · {scope} counters"
+    kind = "" if scope == "port" else say("fabric_time.panel_title.kind", scope=scope)
     return f"{inside['place'].iloc[0]} · {what}{kind}"
 
 
 def _break_words(what: str, n: int) -> str:
-    why = "the counter fell" if what == "reset" else "nobody read the counter"
-    return f"{what}: {why}" + (f" ({n} counters)" if n > 1 else "")
+    why = (
+        say("fabric_time.break_words.why_counter_fell")
+        if what == "reset"
+        else say("fabric_time.break_words.why_nobody_read_counter")
+    )
+    return f"{what}: {why}" + (say("fabric_time.break_words.counters", n=n) if n > 1 else "")
 
 
 def _title(campaign: Campaign, fabric: Fabric, unit: Scale) -> str:
     known = fabric.seen.dropna(subset=[f"peak_{unit.column}"])
     if known.empty:
-        return "The counters show no run long enough to tell how it uses the wire"
+        return say("fabric_time.title.counters_show_run")
     usual = busier(known)[f"usual_{unit.column}"].dropna()
     top = known.sort_values(f"peak_{unit.column}", kind="stable").to_dict("records")[-1]
     low, high = unit.words(float(usual.min())), unit.words(float(usual.max()))
-    a_link = "a link whose level is known" if len(known) < len(fabric.seen) else "a link"
-    return (
-        f"While runs go on {a_link} usually carries {low if low == high else f'{low} to {high}'}, "
-        f"at most {unit.words(top[f'peak_{unit.column}'])} over "
-        f"{words.duration(top['peak_window_s'])} ({run_words(campaign, top)})"
+    a_link = (
+        say("fabric_time.title.a_link_link_level_known")
+        if len(known) < len(fabric.seen)
+        else say("fabric_time.title.a_link_link")
+    )
+    return say(
+        "fabric_time.title.while_runs_go",
+        a_link=a_link,
+        low=low if low == high else say("fabric_time.title.to", low=low, high=high),
+        words=unit.words(top[f"peak_{unit.column}"]),
+        peak_window_s=words.duration(top["peak_window_s"]),
+        run_words=run_words(campaign, top),
     )
 
 
@@ -264,20 +276,23 @@ def _window(group: pd.DataFrame, peak: str) -> float:
 
 def _notes(fabric: Fabric, thinned: bool, skipped: int) -> tuple[str, ...]:
     notes = [
-        SEES,
-        (
-            "In the table: usual is the median over the readings with traffic in the middle 90 % "
-            "of a run, peak the highest of them, floor the lowest; over several links the median "
-            "of the usuals, the highest peak, the lowest floor."
-        ),
+        say("fabric_base.sees"),
+        say("fabric_time.notes.note_table_usual_median"),
     ]
     if thinned:
-        notes.append(
-            f"A curve has at most {LIMIT} points; where a point stands for several readings the "
-            "line is their median and the pale band reaches from the least to the most of them."
-        )
+        notes.append(say("fabric_time.notes.note_curve_points_point", limit=LIMIT))
     if skipped:
-        notes.append(f"{words.capital(words.count(skipped, 'further panel'))} left out.")
+        notes.append(
+            say(
+                "fabric_time.notes.note_left",
+                further_panels=words.capital(words.count(skipped, "further panel")),
+            )
+        )
     for what, n in breaks(fabric.intervals)["what"].value_counts().sort_index().items():
-        notes.append(f"{words.capital(words.count(int(n), str(what)))}: no line crosses one.")
+        notes.append(
+            say(
+                "fabric_time.notes.note_line_crosses",
+                whats=words.capital(words.count(int(n), str(what))),
+            )
+        )
     return tuple(notes)

@@ -11,7 +11,6 @@ from servebook.measure.run_bytes import above_idle, run_totals
 from servebook.publish import theme, words
 from servebook.publish.chapters.common import label, marks, memo
 from servebook.publish.chapters.fabric_base import (
-    SEES,
     colour,
     evidence,
     measured,
@@ -24,23 +23,16 @@ from servebook.publish.chapters.fabric_base import (
 from servebook.publish.charts.fabric_balance import balance
 from servebook.publish.charts.fabric_tokens import per_token
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["bytes_per_token", "cost", "in_and_out"]
 
-_BASIS = {"input": "input token", "output": "output token", "total": "token, in and out"}
-_EQUAL = (
-    "Both sides are equal to 1 %: the traffic is symmetric or, as on a loopback interface, what "
-    "goes out is what comes in."
-)
-_SHARED = (
-    "The busier direction of the links is drawn. Bytes of readings that reach over a run's ends "
-    "are shared out by time."
-)
-_NONE = (
-    "No run lies inside the time that the counters cover to at least 90 %, so no bytes belong to "
-    "its tokens."
-)
+_BASIS = {
+    "input": "fabric_tokens.input",
+    "output": "fabric_tokens.output",
+    "total": "fabric_tokens.total",
+}
 
 
 @memo
@@ -63,26 +55,27 @@ def bytes_per_token(campaign: Campaign) -> Figure:
     name = "fabric-bytes-per-token"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "Bytes per token: no counters")
+        return nothing(name, say("fabric_tokens.bytes_per_token.bytes_token_counters"))
     totals = _totals(campaign)
     runs = _busier(totals) if len(totals) else totals
     if runs.empty:
-        return nothing(name, "Bytes per token: no run was watched throughout", _NONE)
+        return nothing(
+            name, say("fabric_tokens.bytes_per_token.bytes_token_run"), say("fabric_tokens.none")
+        )
     rows = _rows(campaign, runs)
     dots = _dots(campaign, runs)
     title = _title(rows)
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "Per input token in prefill, per output token in decode, per token of either kind "
-            "otherwise. Ring: gross. Dot: less the idle traffic of the link. Tick: all runs of the "
-            "row, net."
-        ),
-        chart=per_token(dots, rows, "bytes per token, summed over the links (log)"),
+        subtitle=say("fabric_tokens.bytes_per_token.subtitle"),
+        chart=per_token(dots, rows, say("fabric_tokens.bytes_per_token.chart")),
         table=_table(campaign, totals),
         alt=f"{title}. "
-        + " ".join(f"{r['label']}, per {r['per']}: {r['text']}." for r in rows.to_dict("records")),
+        + " ".join(
+            say("fabric_tokens.bytes_per_token.alt", label=r["label"], per=r["per"], text=r["text"])
+            for r in rows.to_dict("records")
+        ),
         source=evidence(campaign, fabric.tokens),
         runs=tuple(sorted(runs["run_id"])),
         notes=_notes(runs),
@@ -105,7 +98,7 @@ def _rows(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
                 "basis": basis,
                 "label": f"{workload} · {label(campaign, named(configuration))} "
                 f"({words.count(len(group), 'run')})",
-                "per": _BASIS[str(basis)],
+                "per": say(_BASIS[str(basis)]),
                 "total": best,
                 "gross": gross,
                 "net": net,
@@ -117,12 +110,18 @@ def _rows(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
 
 def _row_words(gross: float, net: float) -> str:
     if np.isnan(net):
-        return f"{words.bytes_size(gross)}, idle not known"
+        return say("fabric_tokens.row_words.idle_known", gross=words.bytes_size(gross))
     if net < 0 or words.number(gross) == words.number(net):
         return words.bytes_size(gross)
     (less, unit), (all_of_it, whole) = (words.bytes_size(v).split(" ") for v in (net, gross))
     # One unit said once: on a narrow screen every letter counts.
-    return f"{less} {unit} net, {all_of_it}{'' if unit == whole else ' ' + whole} gross"
+    return say(
+        "fabric_tokens.row_words.net_gross",
+        less=less,
+        unit=unit,
+        all_of_it=all_of_it,
+        text="" if unit == whole else " " + whole,
+    )
 
 
 def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
@@ -144,12 +143,20 @@ def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
 def _title(rows: pd.DataFrame) -> str:
     value = _best(rows)
     by = {b: value[rows["basis"] == b] for b in ("input", "output", "total")}
-    names = {"input": "a prefilled token", "output": "a decoded one", "total": "one of a mixed run"}
-    lone = {"input": "a prefilled token", "output": "a decoded token", "total": "a token"}
+    names = {
+        "input": say("fabric_tokens.title.input"),
+        "output": say("fabric_tokens.title.output_decoded"),
+        "total": say("fabric_tokens.title.total_mixed_run"),
+    }
+    lone = {
+        "input": say("fabric_tokens.title.input"),
+        "output": say("fabric_tokens.title.output_decoded_token"),
+        "total": say("fabric_tokens.title.total_token"),
+    }
     present = [basis for basis in by if len(by[basis])]
     names[present[0]] = lone[present[0]]
     told = [(names[b], words.bytes_span(by[b])) for b in present]
-    first = f"{told[0][0]} puts {told[0][1]} on the wire"
+    first = say("fabric_tokens.title.first", told=told[0][0], told_2=told[0][1])
     return words.capital(words.listed([first, *(f"{what} {much}" for what, much in told[1:])]))
 
 
@@ -165,7 +172,7 @@ def _table(campaign: Campaign, totals: pd.DataFrame) -> pd.DataFrame:
             "Bytes": totals["bytes"].round(),
             "Idle bytes in it": totals["idle_bytes"].round(),
             "Tokens": totals["tokens"],
-            "Per": [_BASIS[b] for b in totals["basis"]],
+            "Per": [say(_BASIS[b]) for b in totals["basis"]],
             "Gross (B/token)": totals["gross"],
             "Net of idle (B/token)": totals["net"],
             "Idle level steady": totals["idle_steady"],
@@ -175,16 +182,14 @@ def _table(campaign: Campaign, totals: pd.DataFrame) -> pd.DataFrame:
 
 
 def _notes(runs: pd.DataFrame) -> tuple[str, ...]:
-    notes = [_SHARED]
+    notes = [say("fabric_tokens.shared")]
     if unsteady := int(_unsteady(runs).sum()):
         notes.append(
-            f"In {words.count(unsteady, 'run')} the idle level is not steady: something else used "
-            "the link too, so the net value is rough."
+            say("fabric_tokens.notes.note_idle_level_steady", runs=words.count(unsteady, "run"))
         )
     if unknown := int(runs["net"].isna().sum()):
         notes.append(
-            f"In {words.count(unknown, 'run')} the idle level is not known, so there is no net "
-            "value."
+            say("fabric_tokens.notes.note_idle_level_known", runs=words.count(unknown, "run"))
         )
     return tuple(notes)
 
@@ -200,21 +205,30 @@ def cost(campaign: Campaign) -> Statement:
     totals = _totals(campaign)
     runs = _busier(totals) if len(totals) else totals
     if runs.empty:
-        why = "it holds no byte counters" if totals.empty else "no run was watched throughout"
+        why = (
+            say("fabric_tokens.cost.why_holds_byte_counters")
+            if totals.empty
+            else say("fabric_tokens.cost.why_run_watched_throughout")
+        )
         return Statement(
             id=name,
-            sentence=f"Bytes per token are not known for this campaign: {why}.",
+            sentence=say("fabric_tokens.cost.sentence_bytes_token_known", why=why),
             marks=marks(campaign),
         )
     rows = _rows(campaign, runs)
     ratio = _decode_over_prefill(rows)
-    sentence = f"{_title(rows)}, net of idle" if (rows["net"] > 0).all() else _title(rows)
+    sentence = (
+        say("fabric_tokens.cost.sentence_net_idle", title=_title(rows))
+        if (rows["net"] > 0).all()
+        else _title(rows)
+    )
     if ratio is not None:
-        sentence += f": decode moves {words.times(ratio)} the bytes of prefill per token"
+        sentence += say("fabric_tokens.cost.sentence_decode_moves_bytes", ratio=words.times(ratio))
     if unsteady := int(_unsteady(runs).sum()):
-        sentence += (
-            f" (rough: in {unsteady} of {words.count(len(runs), 'run')} something else used the "
-            "links too)"
+        sentence += say(
+            "fabric_tokens.cost.sentence_rough_something_else",
+            unsteady=unsteady,
+            runs=words.count(len(runs), "run"),
         )
     spread = _spread(runs, ratio is not None)
     return Statement(
@@ -227,12 +241,12 @@ def cost(campaign: Campaign) -> Statement:
         n_of="runs",
         low=spread[0],
         high=spread[1],
-        interval="range over pairs of runs" if ratio is not None else "range over runs",
+        interval=say("fabric_tokens.cost.interval_range_pairs_runs")
+        if ratio is not None
+        else say("fabric_tokens.cost.interval_range_runs"),
         runs=tuple(sorted(runs["run_id"])),
         figure="fabric-bytes-per-token",
-        would_change=(
-            "another batch: what an engine moves per step is shared by the requests that run in it"
-        ),
+        would_change=say("fabric_tokens.cost.would_change"),
         verdict=True,
         rank=65,
         marks=marks(campaign),
@@ -267,7 +281,7 @@ def in_and_out(campaign: Campaign) -> Figure:
     name = "fabric-in-and-out"
     fabric = measured(campaign)
     if fabric is None:
-        return nothing(name, "In against out: no counters")
+        return nothing(name, say("fabric_tokens.in_and_out.against_counters"))
     frame = fabric.tokens
     keys = ["workload", "configuration", "place", "scope"]
     rows = []
@@ -289,8 +303,8 @@ def in_and_out(campaign: Campaign) -> Figure:
     if not rows:
         return nothing(
             name,
-            "In against out: no link was counted in both directions during a run",
-            "The counters hold one direction only, or overlap no run.",
+            say("fabric_tokens.in_and_out.against_link_counted"),
+            say("fabric_tokens.in_and_out.counters_hold_direction"),
         )
     return _balance_figure(campaign, name, rows)
 
@@ -314,7 +328,11 @@ def _balance_figure(campaign: Campaign, name: str, rows: list[dict[str, Any]]) -
                 if row["configuration"]
                 else theme.CONTEXT,
                 "text": words.factor(row["tx"] / row["rx"], 3) if row["rx"] > 0 else "",
-                "tip": f"in {words.bytes_size(row['rx'])}, out {words.bytes_size(row['tx'])}",
+                "tip": say(
+                    "fabric_tokens.balance_figure.tip",
+                    rx=words.bytes_size(row["rx"]),
+                    tx=words.bytes_size(row["tx"]),
+                ),
             }
             for row in rows
         ]
@@ -324,9 +342,10 @@ def _balance_figure(campaign: Campaign, name: str, rows: list[dict[str, Any]]) -
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"Bytes of all runs of a workload, n = {words.count(n, 'run')}. The factor is out over "
-            f"in. {SEES}"
+        subtitle=say(
+            "fabric_tokens.balance_figure.subtitle",
+            runs=words.count(n, "run"),
+            sees=say("fabric_base.sees"),
         ),
         chart=balance(drawn, unit, limit=top / size * 1.2),
         table=pd.DataFrame(
@@ -344,21 +363,25 @@ def _balance_figure(campaign: Campaign, name: str, rows: list[dict[str, Any]]) -
             ]
         ),
         alt=f"{title}. " + " ".join(f"{d['label']}: {d['tip']}." for d in drawn.to_dict("records")),
-        source=f"{campaign.manifest.provenance}: counters during the runs",
+        source=say("fabric_tokens.balance_figure.source", provenance=campaign.manifest.provenance),
         runs=tuple(sorted({run for row in rows for run in row["runs"]})),
-        notes=(_EQUAL,) if ratios and max(abs(r - 1) for r in ratios) < 0.01 else (),
+        notes=(say("fabric_tokens.equal"),)
+        if ratios and max(abs(r - 1) for r in ratios) < 0.01
+        else (),
     )
 
 
 def _balance_title(ratios: list[float]) -> str:
     if not ratios:
-        return "Nothing came in while the runs went on"
+        return say("fabric_tokens.balance_title.nothing_came_while")
     far = max(ratios, key=lambda r: abs(np.log(r)) if r > 0 else np.inf)
     if abs(far - 1) < 1e-9:
-        return "Exactly as much went out as came in"
+        return say("fabric_tokens.balance_title.exactly_much_went")
     if abs(far - 1) < 0.01:
-        return f"As much went out as came in, to {words.percent(abs(far - 1))}"
+        return say("fabric_tokens.balance_title.much_went_came", far=words.percent(abs(far - 1)))
     low, high = min(ratios), max(ratios)
     if words.number(low) == words.number(high):
-        return f"{words.capital(words.times(high, 3))} as much went out of the ports as came in"
-    return f"{words.span(ratios)} times as much went out of the ports as came in"
+        return say(
+            "fabric_tokens.balance_title.much_went_ports", high=words.capital(words.times(high, 3))
+        )
+    return say("fabric_tokens.balance_title.times_much_went", ratios=words.span(ratios))

@@ -6,6 +6,7 @@ import pandas as pd
 
 from servebook.measure.percentiles import below_floor
 from servebook.publish.chapters import common
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["WORKLOAD", "drawn", "gap_word", "mixed_rows", "tail_name"]
@@ -24,21 +25,26 @@ def mixed_rows(campaign: Campaign) -> pd.DataFrame:
         few=few,
         tail=rows["itl_p99_ms"].where(~pd.Series(few, index=rows.index), rows["itl_max_ms"]),
         row_label=[
-            f"{row['name']} · {row['concurrency']} in flight" for row in rows.to_dict("records")
+            say("shared.in_flight_2", name=row["name"], concurrency=row["concurrency"])
+            for row in rows.to_dict("records")
         ],
     )
 
 
 def tail_name(few: bool, n: float) -> str:
     """What the tail of n gaps is called: "p99", or "max of n" where n is too few."""
-    return f"max of {n:,.0f}" if few else "p99"
+    return say("gaps.tail_name", n=n) if few else "p99"
 
 
 def gap_word(campaign: Campaign, rows: pd.DataFrame) -> str:
     """What a gap lies between: tokens, or chunks where any run sent several tokens a chunk."""
     basis = common.metrics(campaign).set_index("run_id")["itl_basis"]
     kinds = {basis[run] for run in common.runs_of(rows)}
-    return "gap between two chunks" if "chunk" in kinds else "gap between two tokens"
+    return (
+        say("gaps.gap_word.gap_between_chunks")
+        if "chunk" in kinds
+        else say("gaps.gap_word.gap_between_tokens")
+    )
 
 
 def drawn(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -47,5 +53,5 @@ def drawn(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         return rows, ""
     rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
     kept = rows.assign(_rank=rank).sort_values("_rank", kind="stable").head(_MOST_ROWS)
-    note = f"Drawn: {_MOST_ROWS} of {len(rows)} conditions; the table has all."
+    note = say("shared.drawn_of_conditions_the_table_has", most_rows=_MOST_ROWS, n_rows=len(rows))
     return rows.loc[sorted(kept.index)], note

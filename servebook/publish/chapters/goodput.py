@@ -13,17 +13,18 @@ from servebook.publish.chapters.goodput_base import CONDITION, drawn, points, ro
 from servebook.publish.chapters.sweep import limits
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest_gates import slo_parts
 
 __all__ = ["limits_in_words", "served", "verdict"]
-
-_NO_LIMITS = (
-    "The manifest states no limits, so no request can be called good or late. `slos: {ttft_ms: "
-    "500, tpot_ms: 50}` in campaign.yaml, with your own limits in ms, makes this figure."
-)
-_FAMILIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2e": "request latency"}
-_STATISTICS = {"": "mean ", "mean": "mean ", "p50": "median ", "max": "largest "}
+_FAMILIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL"}
+_STATISTICS = {
+    "": "goodput.statistics.mean",
+    "mean": "goodput.statistics.mean",
+    "p50": "goodput.statistics.p50",
+    "max": "goodput.statistics.max",
+}
 
 
 def limits_in_words(slos: dict[str, float]) -> str:
@@ -37,8 +38,16 @@ def limits_in_words(slos: dict[str, float]) -> str:
         family, statistic = slo_parts(name)
         which = ""
         if family == "itl":
-            which = _STATISTICS.get(statistic or "", f"{statistic} ")
-        parts.append(f"{which}{_FAMILIES[family]} at most {words.milliseconds(limit)}")
+            known = _STATISTICS.get(statistic or "")
+            which = say(known) if known else f"{statistic} "
+        parts.append(
+            say(
+                "goodput.limits_in_words.part",
+                which=which,
+                family=_FAMILIES.get(family) or say("goodput.e2e"),
+                limit=words.milliseconds(limit),
+            )
+        )
     return words.listed(parts)
 
 
@@ -46,14 +55,18 @@ def _why_not(campaign: Campaign) -> str:
     """Why no condition has a goodput, though there are limits."""
     why = _goodput(campaign.tables, dict(campaign.manifest.slos))["why"]
     told = sorted(set(why) - {""})
-    return "No run can be judged: " + (words.listed(told, most=4) or "no run is comparable") + "."
+    return (
+        say("goodput.why_not.run_can_judged")
+        + (words.listed(told, most=4) or say("goodput.why_not.run_comparable"))
+        + "."
+    )
 
 
 def served(campaign: Campaign) -> Figure:
     """Requests per second within all limits over concurrency."""
-    name, title = "goodput", "Goodput: requests within the limits"
+    name, title = "goodput", say("goodput.served.goodput_requests_within")
     if not campaign.manifest.slos:
-        return Figure(id=name, title=title, missing=_NO_LIMITS)
+        return Figure(id=name, title=title, missing=say("goodput.no_limits"))
     everything = rows_of(campaign)
     workload, rows = shown(campaign, "goodput_fraction")
     if rows.empty:
@@ -63,19 +76,13 @@ def served(campaign: Campaign) -> Figure:
     above = rows[rows["goodput_req_s"] > 0]
     late = above[above["goodput_fraction"] < ATTAINED]
     notes = [
-        (
-            "Goodput: requests that are ok and keep every limit / duration; failed, cancelled and "
-            "lost ones keep none. A request of one output token has no TPOT and no ITL to keep."
-        ),
-        (
-            f"Words at a point give the share of requests within the limits where it is below "
-            f"{words.percent(ATTAINED)}, the share that DistServe (OSDI 2024) asks for."
-        ),
+        say("goodput.served.note_goodput_requests_ok"),
+        say("goodput.served.note_words_point_give", attained=words.percent(ATTAINED)),
     ]
     nothing = rows[rows["goodput_req_s"] == 0]
     if len(nothing):
         where = [f"{r['name']} c{r['concurrency']}" for r in nothing.to_dict("records")]
-        notes.append(f"Not drawn, because no request kept the limits: {words.listed(where)}.")
+        notes.append(say("goodput.served.note_drawn_because_request", where=words.listed(where)))
     table = everything.dropna(subset=["goodput_fraction"]).assign(
         share=lambda t: 100 * t["goodput_fraction"]
     )
@@ -83,7 +90,7 @@ def served(campaign: Campaign) -> Figure:
     if len(above):
         chart = over_concurrency(
             points(above, "goodput_req_s", "requests/s"),
-            "requests/s within all limits (log)",
+            say("goodput.served.chart"),
             remarks=_apart(late),
             limits=limits(campaign, above),
             y_format=",~g",
@@ -91,9 +98,13 @@ def served(campaign: Campaign) -> Figure:
     return Figure(
         id=name,
         title=title,
-        subtitle=f"{drawn(rows, workload)} Limits of each request, from the manifest: "
-        f"{told}. n = {rows['n_ok'].sum():,.0f} requests; {common.interval(rows['n_runs'])}. "
-        "Higher is better.",
+        subtitle=say(
+            "goodput.served.subtitle",
+            drawn=drawn(rows, workload),
+            told=told,
+            n_ok=rows["n_ok"].sum(),
+            interval=common.interval(rows["n_runs"]),
+        ),
         chart=chart,
         table=common.table(
             table,
@@ -107,7 +118,7 @@ def served(campaign: Campaign) -> Figure:
             ],
         ),
         alt=f"{title}. " + _described(rows),
-        source=f"{common.source(campaign, rows)}; limits: manifest",
+        source=say("goodput.served.source", source=common.source(campaign, rows)),
         runs=common.runs_of(rows),
         notes=(*notes, *common.left_out_notes(campaign, workload)),
     )
@@ -121,15 +132,22 @@ def _apart(late: pd.DataFrame) -> pd.DataFrame:
         value, others = row["goodput_req_s"], beside.setdefault(row["concurrency"], [])
         if all(value > 1.4 * other for other in others):
             others.append(value)
-            text = f"{words.percent(row['goodput_fraction'])} within"
+            text = say(
+                "goodput.apart.text", goodput_fraction=words.percent(row["goodput_fraction"])
+            )
             kept.append({"concurrency": row["concurrency"], "value": value, "text": text})
     return pd.DataFrame(kept, columns=["concurrency", "value", "text"])
 
 
 def _described(rows: pd.DataFrame) -> str:
     return " ".join(
-        f"{r['name']}, {r['concurrency']} in flight: {words.rate(r['goodput_req_s'], 'requests/s')}"
-        f", {words.percent(r['goodput_fraction'])} within."
+        say(
+            "goodput.described",
+            name=r["name"],
+            concurrency=r["concurrency"],
+            goodput_req_s=words.rate(r["goodput_req_s"], "requests/s"),
+            goodput_fraction=words.percent(r["goodput_fraction"]),
+        )
         for r in rows.to_dict("records")
     )
 
@@ -139,22 +157,28 @@ def _finding(rows: pd.DataFrame, workload: str) -> str:
     top = common.top(rows, rows["goodput_req_s"])
     line = rows[rows["series"] == top["series"]].sort_values("concurrency", kind="stable")
     served_up_to = line[line["goodput_fraction"] >= ATTAINED]
-    text = (
-        f"{words.capital(workload)}: goodput peaks at "
-        f"{words.rate(top['goodput_req_s'], 'requests/s')} with {int(top['concurrency'])} in flight"
+    text = say(
+        "goodput.finding.text",
+        workload=words.capital(workload),
+        goodput_req_s=words.rate(top["goodput_req_s"], "requests/s"),
+        concurrency=int(top["concurrency"]),
     )
     if common.several(rows["series"]):
         text += f" ({top['name']})"
     if served_up_to.empty:
-        return f"{text}; at no load do {words.percent(ATTAINED)} of its requests keep the limits"
+        return say(
+            "goodput.finding.load_requests_keep", text=text, attained=words.percent(ATTAINED)
+        )
     last = int(served_up_to["concurrency"].max())
     above = line[line["concurrency"] > last]
     if above.empty:
-        return f"{text}; up to the highest load {words.percent(ATTAINED)} or more keep the limits"
+        return say("goodput.finding.highest_load_keep", text=text, attained=words.percent(ATTAINED))
     after = above.iloc[0]
-    return (
-        f"{text}; at {int(after['concurrency'])} only "
-        f"{words.percent(after['goodput_fraction'])} of requests keep the limits"
+    return say(
+        "goodput.finding.requests_keep_limits",
+        text=text,
+        concurrency=int(after["concurrency"]),
+        goodput_fraction=words.percent(after["goodput_fraction"]),
     )
 
 
@@ -162,19 +186,22 @@ def verdict(campaign: Campaign) -> Statement:
     """The highest goodput as a sentence."""
     name = "goodput-peak"
     if not campaign.manifest.slos:
-        return Statement(id=name, sentence=_NO_LIMITS, marks=common.marks(campaign))
+        return Statement(id=name, sentence=say("goodput.no_limits"), marks=common.marks(campaign))
     workload, rows = shown(campaign, "goodput_fraction")
     if rows.empty:
         return Statement(id=name, sentence=_why_not(campaign), marks=common.marks(campaign))
     top = common.top(rows, rows["goodput_req_s"])
     return Statement(
         id=name,
-        sentence=f"{_finding(rows, workload)}. The limits are "
-        f"{limits_in_words(dict(campaign.manifest.slos))}.",
+        sentence=say(
+            "goodput.verdict.sentence",
+            finding=_finding(rows, workload),
+            limits_in_words=limits_in_words(dict(campaign.manifest.slos)),
+        ),
         metric="goodput_req_s",
         value=float(top["goodput_req_s"]),
         unit="requests/s",
-        caption="requests/s within the limits",
+        caption=say("goodput.verdict.caption"),
         n=int(top["n_ok"]),
         n_of="requests",
         low=_known(top["goodput_req_s_low"]),
@@ -182,7 +209,7 @@ def verdict(campaign: Campaign) -> Statement:
         interval=words.spread(int(top["n_runs"])),
         runs=tuple(top["runs"]),
         figure="goodput",
-        would_change="Other limits, or other lengths of prompts and answers.",
+        would_change=say("goodput.verdict.would_change"),
         marks=common.marks(campaign, runs=common.runs_of(rows)),
     )
 

@@ -9,6 +9,7 @@ from servebook.measure.conditions import conditions
 from servebook.measure.goodput import goodput
 from servebook.publish import words
 from servebook.publish.chapters import common
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["CONDITION", "drawn", "points", "rows_of", "shown"]
@@ -80,7 +81,9 @@ def drawn(rows: pd.DataFrame, workload: str) -> str:
     """The load and its lengths at the head of a subtitle."""
     lengths = words.lengths(float(rows["isl"].iloc[0]), float(rows["osl"].iloc[0]))
     client = rows["client"].iloc[0]
-    return f"{words.capital(workload)} load, {lengths} tokens, measured by {client}."
+    return say(
+        "goodput_base.drawn", workload=words.capital(workload), lengths=lengths, client=client
+    )
 
 
 def points(rows: pd.DataFrame, metric: str, unit: str) -> pd.DataFrame:

@@ -11,52 +11,41 @@ from servebook.publish.chapters.sweep import limits
 from servebook.publish.charts.frontier import frontier as _frontier
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["cost", "frontier"]
 
-_NO_GPUS = (
-    "The manifest states the number of GPUs of no configuration that was run with answers of "
-    "several tokens; `gpus:` of each makes this figure."
-)
-_NO_PRICE = (
-    "The manifest gives no price. `price: {per_gpu_hour: 4.2, currency: USD}` in campaign.yaml, "
-    "with your own price, makes this figure."
-)
-
 
 def frontier(campaign: Campaign) -> Figure:
     """Output tokens/s per GPU against those of one user, and which conditions nothing beats."""
-    name, title = "goodput-frontier", "A GPU's tokens against a user's"
+    name, title = "goodput-frontier", say("goodput_cost.frontier.gpu_tokens_against")
     workload, rows = shown(campaign, "frontier")
     if rows.empty:
-        return Figure(id=name, title=title, missing=_NO_GPUS)
+        return Figure(id=name, title=title, missing=say("goodput_cost.no_gpus"))
     rows = rows.assign(best=_unbeaten(rows))
     best = rows[rows["best"]]
     sides = list(dict.fromkeys(best["name"]))
     lead = words.listed(sides, most=3)
     n_series = rows["series"].nunique()
     title = (
-        f"{words.capital(lead)} is the frontier alone: no other gives more tokens per GPU at the "
-        "same speed for a user"
+        say("goodput_cost.frontier.title_frontier_alone_gives", lead=words.capital(lead))
         if len(sides) == 1 and n_series > 1
-        else f"The frontier between a GPU's tokens and a user's speed runs over {lead}"
+        else say("goodput_cost.frontier.title_frontier_between_gpu", lead=lead)
     )
     unstated = [c.label for c in campaign.manifest.configurations if c.gpus is None]
     notes = [
-        (
-            "Output rate per user: 1 / mean TPOT. Per GPU: output tokens of ok requests / duration "
-            "/ GPUs of the configuration. On the frontier: no other condition has more of both."
-        ),
-        "The grey band joins the conditions of the frontier; nothing between them was run.",
+        say("goodput_cost.frontier.note_output_rate_user"),
+        say("goodput_cost.frontier.note_grey_band_joins"),
     ]
     if unstated:
-        notes.append(f"Left out, because their GPUs are not stated: {words.listed(unstated)}.")
+        notes.append(
+            say("goodput_cost.frontier.note_left_because_gpus", unstated=words.listed(unstated))
+        )
     return Figure(
         id=name,
         title=title,
-        subtitle=f"{drawn(rows, workload)} Numbers at points are requests in flight. Up and right "
-        "is better.",
+        subtitle=say("goodput_cost.frontier.subtitle", drawn=drawn(rows, workload)),
         chart=_frontier(
             rows[["concurrency", "series", "name", "colour", "ink", "shape", "best"]].assign(
                 user=rows["output_per_user_tok_s"],
@@ -65,7 +54,7 @@ def frontier(campaign: Campaign) -> Figure:
                 text=[str(c) for c in rows["concurrency"]],
                 first=~rows.duplicated("series"),
                 tip=[
-                    f"{words.number(u)} of a user, {words.number(g)} per GPU"
+                    say("goodput_cost.frontier.tip", u=words.number(u), g=words.number(g))
                     for u, g in zip(rows["output_per_user_tok_s"], rows["gpu_tok_s"], strict=True)
                 ],
             )
@@ -85,11 +74,16 @@ def frontier(campaign: Campaign) -> Figure:
         ),
         alt=f"{title}. "
         + " ".join(
-            f"{r['name']}, {r['concurrency']} in flight: {words.number(r['output_per_user_tok_s'])}"
-            f" tokens/s of a user, {words.number(r['gpu_tok_s'])} per GPU."
+            say(
+                "goodput_cost.frontier.alt",
+                name=r["name"],
+                concurrency=r["concurrency"],
+                output_per_user_tok_s=words.number(r["output_per_user_tok_s"]),
+                gpu_tok_s=words.number(r["gpu_tok_s"]),
+            )
             for r in rows.to_dict("records")
         ),
-        source=f"{common.source(campaign, rows)}; GPUs: manifest",
+        source=say("goodput_cost.frontier.source", source=common.source(campaign, rows)),
         runs=common.runs_of(rows),
         notes=tuple(notes),
     )
@@ -106,31 +100,35 @@ def _unbeaten(rows: pd.DataFrame) -> list[bool]:
 
 def cost(campaign: Campaign) -> Figure:
     """What a million tokens cost over concurrency."""
-    name, title = "goodput-cost", "Cost of a million tokens"
+    name, title = "goodput-cost", say("goodput_cost.cost.cost_million_tokens")
     price = campaign.manifest.price
     if price is None:
-        return Figure(id=name, title=title, missing=_NO_PRICE)
+        return Figure(id=name, title=title, missing=say("goodput_cost.no_price"))
     everything = rows_of(campaign)
     workload, rows = shown(campaign, "cost_output")
     if rows.empty:
         workload, rows = shown(campaign, "cost_input")
     if rows.empty:
-        return Figure(id=name, title=title, missing=_NO_GPUS)
+        return Figure(id=name, title=title, missing=say("goodput_cost.no_gpus"))
     metric, what = ("cost_input", "input") if workload == "prefill" else ("cost_output", "output")
     least = common.bottom(rows, rows[metric])
-    title = (
-        f"{words.capital(workload)}: a million {what} tokens cost at least "
-        f"{words.number(least[metric])} {price.currency}, with {int(least['concurrency'])} in "
-        f"flight ({least['name']})"
+    title = say(
+        "goodput_cost.cost.title",
+        workload=words.capital(workload),
+        what=what,
+        least=words.number(least[metric]),
+        currency=price.currency,
+        concurrency=int(least["concurrency"]),
+        name=least["name"],
     )
-    rate = f"{price.per_gpu_hour:g} {price.currency} per GPU and hour"
+    rate = say("goodput_cost.cost.rate", per_gpu_hour=price.per_gpu_hour, currency=price.currency)
     return Figure(
         id=name,
         title=title,
-        subtitle=f"{drawn(rows, workload)} At {rate}. Lower is better.",
+        subtitle=say("goodput_cost.cost.subtitle", drawn=drawn(rows, workload), rate=rate),
         chart=over_concurrency(
             points(rows, metric, price.currency),
-            f"{price.currency} per million {what} tokens (log)",
+            say("goodput_cost.cost.chart", currency=price.currency, what=what),
             limits=limits(campaign, rows),
             y_format=",~g",
         ),
@@ -144,14 +142,10 @@ def cost(campaign: Campaign) -> Figure:
             ],
         ),
         alt=f"{title}.",
-        source=f"{common.source(campaign, rows)}; price and GPUs: manifest",
+        source=say("goodput_cost.cost.source", source=common.source(campaign, rows)),
         runs=common.runs_of(rows),
         notes=(
-            (
-                "Price x GPUs / throughput while the run lasted. Each column puts the whole price "
-                "on its own tokens; the two are not to be added. Idle hours, hosts, network and "
-                "power are in it only if the price holds them."
-            ),
-            *([f"Price: {price.note}."] if price.note else []),
+            say("goodput_cost.cost.note_price_gpus_throughput"),
+            *([say("goodput_cost.cost.note_price", note=price.note)] if price.note else []),
         ),
     )

@@ -12,15 +12,10 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.charts.ledger import within_tolerance
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["contradictions", "ledger"]
-
-_FITTED = (
-    "The dumps of this campaign are reconstructed: they were fitted to figures of this table. "
-    "Agreement shows that the path from dump to page gives back what went in. It says nothing "
-    "about the hardware."
-)
 
 
 @common.memo
@@ -34,37 +29,37 @@ def ledger(campaign: Campaign) -> Figure:
     if not entries:
         return Figure(
             id="ledger",
-            title="No printed figures to compare with",
-            missing=(
-                f"This campaign ships no {PUBLISHED}. Where its figures were printed elsewhere, "
-                "such a file sets each of them beside what the dumps give."
-            ),
+            title=say("ledger.ledger.title_printed_figures_compare"),
+            missing=say("ledger.ledger.missing", published=PUBLISHED),
         )
     met = [e for e in entries if e.verdict == "ok"]
     off = [e for e in entries if e.verdict == "off"]
     silent = [e for e in entries if e.verdict == "not computable"]
-    title = f"{len(met)} of {words.count(len(entries), 'printed figure')} follow from the dumps"
+    title = say(
+        "ledger.ledger.title_follow_dumps",
+        n_met=len(met),
+        printed_figures=words.count(len(entries), "printed figure"),
+    )
     runs = sorted({run for e in entries if e.found for run in e.found.runs})
     share = {kind: words.percent(value, 1) for kind, value in RELATIVE.items()}
-    parts = [f"{len(off)} off"] if off else []
-    parts += [f"{len(silent)} not computable"] if silent else []
+    parts = [say("ledger.ledger.off", n_off=len(off))] if off else []
+    parts += [say("ledger.ledger.computable", n_silent=len(silent))] if silent else []
     return Figure(
         id="ledger",
         title=title + (f"; {words.listed(parts)}" if parts else ""),
-        subtitle=(
-            f"Shaded: met. Measured figures (circles): within {share['measured']} or half the last "
-            "printed digit. Derived (diamonds): it rounds to the print or lies within "
-            f"{share['derived']}. Models (squares), inputs (crosses): it rounds to the print."
+        subtitle=say(
+            "ledger.ledger.subtitle", measured=share["measured"], derived=share["derived"]
         ),
         chart=within_tolerance(_dots([*met, *off])) if met or off else None,
         table=pd.DataFrame([_row(e) for e in entries]),
         alt=f"{title}. " + " ".join(_sentence(e) for e in [*off, *silent][:5]),
-        source=(
-            f"{common.records_of(campaign, len(runs))}, interface counters and the manifest; "
-            f"printed: {PUBLISHED}"
+        source=say(
+            "ledger.ledger.source",
+            records_of=common.records_of(campaign, len(runs)),
+            published=PUBLISHED,
         ),
         runs=tuple(runs),
-        notes=(_FITTED,) if campaign.manifest.provenance == "reconstructed" else (),
+        notes=(say("ledger.fitted"),) if campaign.manifest.provenance == "reconstructed" else (),
     )
 
 
@@ -76,13 +71,17 @@ def _dots(entries: list[Entry]) -> pd.DataFrame:
         share = difference / tolerance if tolerance else (0.0 if not difference else 2.0)
         rows.append(
             {
-                "row": entry.printed.section or "(no section)",
+                "row": entry.printed.section or say("ledger.dots.row"),
                 "share": share,
                 "verdict": entry.verdict,
                 "kind": entry.printed.kind,
                 "id": entry.printed.id,
-                "tip": f"printed {words.number(entry.printed.value, 5)}, computed "
-                f"{words.number(entry.computed, 5)} {entry.printed.unit}",
+                "tip": say(
+                    "ledger.dots.tip",
+                    value=words.number(entry.printed.value, 5),
+                    computed=words.number(entry.computed, 5),
+                    unit=entry.printed.unit,
+                ),
                 "line": entry.printed.line,
             }
         )
@@ -114,10 +113,13 @@ def _row(entry: Entry) -> dict[str, object]:
 
 def _sentence(entry: Entry) -> str:
     if entry.why:
-        return f"{entry.printed.id} cannot be computed: {entry.why}."
-    return (
-        f"{entry.printed.id}: printed {words.number(entry.printed.value)}, computed "
-        f"{words.number(entry.computed)} {entry.printed.unit}."
+        return say("ledger.sentence.cannot_computed", id=entry.printed.id, why=entry.why)
+    return say(
+        "ledger.sentence.printed_computed",
+        id=entry.printed.id,
+        value=words.number(entry.printed.value),
+        computed=words.number(entry.computed),
+        unit=entry.printed.unit,
     )
 
 
@@ -128,18 +130,17 @@ def contradictions(campaign: Campaign) -> Figure:
     if rows.empty:
         return Figure(
             id="contradictions",
-            title="No contradictions among printed figures are listed",
-            missing="This campaign ships no contradictions.csv, which would hold their arithmetic.",
+            title=say("ledger.contradictions.title_contradictions_among_printed"),
+            missing=say("ledger.contradictions.missing"),
         )
     points = rows["point"].nunique()
     return Figure(
         id="contradictions",
-        title=f"{words.capital(words.count(points, 'point', spelled=True))} on which the printed "
-        f"figures and the text around them disagree",
-        subtitle=(
-            "Each sum is done twice: with the printed figures, and with the computed ones. "
-            "Neither is bent to the other. A dash: a part was not printed, or cannot be computed."
+        title=say(
+            "ledger.contradictions.title_printed_figures_text",
+            points=words.capital(words.count(points, "point", spelled=True)),
         ),
+        subtitle=say("ledger.contradictions.subtitle"),
         table=pd.DataFrame(
             {
                 "Printed statement": rows["statement"],
@@ -153,9 +154,13 @@ def contradictions(campaign: Campaign) -> Figure:
             }
         ),
         open_table=True,
-        source=f"{common.records_of(campaign, len(_runs(rows)))}; printed: {PUBLISHED}",
+        source=say(
+            "ledger.contradictions.source",
+            records_of=common.records_of(campaign, len(_runs(rows))),
+            published=PUBLISHED,
+        ),
         runs=_runs(rows),
-        notes=(_FITTED,) if campaign.manifest.provenance == "reconstructed" else (),
+        notes=(say("ledger.fitted"),) if campaign.manifest.provenance == "reconstructed" else (),
     )
 
 

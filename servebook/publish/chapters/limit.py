@@ -15,16 +15,16 @@ from servebook.publish.chapters.reuse import plain
 from servebook.publish.chapters.saturation import findings
 from servebook.publish.charts.limit import two_panels
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["beyond_slots", "cap", "limit_statement", "reversal"]
 
 _ID = "limit-beyond-slots"
-_TITLE = "The limit of the slots"
 _SWEEPS = {
-    "mixed": Sweep("mixed", "Mixed", "output_throughput_tok_s", "output tokens/s"),
-    "decode": Sweep("decode", "Decode", "output_throughput_tok_s", "output tokens/s"),
-    "prefill": Sweep("prefill", "Prefill", "input_throughput_tok_s", "input tokens/s"),
+    "mixed": Sweep("mixed", "output_throughput_tok_s", "output tokens/s"),
+    "decode": Sweep("decode", "output_throughput_tok_s", "output tokens/s"),
+    "prefill": Sweep("prefill", "input_throughput_tok_s", "input tokens/s"),
 }
 
 
@@ -54,14 +54,8 @@ def _beyond(campaign: Campaign) -> tuple[Sweep, pd.DataFrame, int] | None:
 def _why_not(campaign: Campaign) -> str:
     stated = [c for c in campaign.manifest.configurations if c.max_num_seqs]
     if not stated:
-        return (
-            "The manifest states no slots (max_num_seqs), so where requests begin to wait for one "
-            "is not known."
-        )
-    return (
-        "No series of this campaign goes from below its slots to beyond them: a run with more "
-        "requests in flight than max_num_seqs x dp would show the limit."
-    )
+        return say("limit.why_not.manifest_states_slots")
+    return say("limit.why_not.series_campaign_goes")
 
 
 def _words(sweep: Sweep, line: pd.DataFrame, slots: int) -> dict[str, Any]:
@@ -84,7 +78,7 @@ def beyond_slots(campaign: Campaign) -> Figure:
     """Throughput and mean TTFT over concurrency in two panels, the slot limit across both."""
     found = _beyond(campaign)
     if found is None:
-        return Figure(id=_ID, title=_TITLE, missing=_why_not(campaign))
+        return Figure(id=_ID, title=say("limit.title"), missing=_why_not(campaign))
     sweep, line, slots = found
     w = _words(sweep, line, slots)
     title = _sentence(sweep, slots, w)
@@ -96,8 +90,13 @@ def beyond_slots(campaign: Campaign) -> Figure:
         rate_text=[words.short(v) for v in line[sweep.throughput]],
         ttft_text=[words.milliseconds(v) for v in line["ttft_mean_ms"]],
         tip=[
-            f"{words.number(r[sweep.throughput])} {sweep.unit}, TTFT mean "
-            f"{words.milliseconds(r['ttft_mean_ms'])}, n = {r['n_ok']:,.0f} requests"
+            say(
+                "limit.beyond_slots.tip",
+                r=words.number(r[sweep.throughput]),
+                unit=sweep.unit_words,
+                ttft_mean_ms=words.milliseconds(r["ttft_mean_ms"]),
+                n_ok=r["n_ok"],
+            )
             for r in line.to_dict("records")
         ],
     )
@@ -105,15 +104,21 @@ def beyond_slots(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"{line['name'].iloc[0]}. {condition_words(line)} Shaded: more requests than slots. "
-            f"n = {line['n_ok'].sum():,.0f} requests; {common.interval(line['n_runs'])}."
+        subtitle=say(
+            "limit.beyond_slots.subtitle",
+            name=line["name"].iloc[0],
+            condition_words=condition_words(line),
+            n_ok=line["n_ok"].sum(),
+            interval=common.interval(line["n_runs"]),
         ),
         chart=two_panels(
             points,
-            [("rate", sweep.unit, ""), ("ttft", f"TTFT mean, {'ms' if in_ms else 's'}", "")],
+            [
+                ("rate", sweep.unit_words, ""),
+                ("ttft", say("limit.beyond_slots.chart_ttft_mean", ms="ms" if in_ms else "s"), ""),
+            ],
             float(slots),
-            f"{slots} slots",
+            say("limit.beyond_slots.chart_slots", slots=slots),
         ),
         table=pd.DataFrame(
             {
@@ -133,19 +138,25 @@ def beyond_slots(campaign: Campaign) -> Figure:
         ),
         alt=f"{title}. "
         + " ".join(
-            f"{r['concurrency']} in flight: {words.number(r[sweep.throughput])} {sweep.unit}, TTFT "
-            f"{words.milliseconds(r['ttft_mean_ms'])}."
+            say(
+                "limit.beyond_slots.alt",
+                concurrency=r["concurrency"],
+                r=words.number(r[sweep.throughput]),
+                unit=sweep.unit_words,
+                ttft_mean_ms=words.milliseconds(r["ttft_mean_ms"]),
+            )
             for r in line.to_dict("records")
         ),
         source=common.source(campaign, line),
         runs=common.runs_of(line),
         notes=(
-            (
-                f"Model: with {slots} slots, at least {words.percent(w['waiting'])} of "
-                f"{w['last']['concurrency']} requests in flight wait for one at any time. "
-                "Measured: "
-                f"{words.percent(w['queue'])} of their TTFT lies beyond that at "
-                f"{w['at_limit']['concurrency']} in flight."
+            say(
+                "limit.beyond_slots.note",
+                slots=slots,
+                waiting=words.percent(w["waiting"]),
+                concurrency=w["last"]["concurrency"],
+                queue=words.percent(w["queue"]),
+                concurrency_2=w["at_limit"]["concurrency"],
             ),
             *_unprinted(campaign, line),
         ),
@@ -168,26 +179,29 @@ def _unprinted(campaign: Campaign, line: pd.DataFrame) -> tuple[str, ...]:
     alone = [str(c) for c in line["concurrency"] if c not in printed]
     if not alone:
         return ()
-    return (
-        f"Not printed anywhere, so from the engine model alone: {words.listed(alone)} in flight.",
-    )
+    return (say("limit.unprinted", alone=words.listed(alone)),)
 
 
 def _sentence(sweep: Sweep, slots: int, w: dict[str, Any]) -> str:
     last = w["last"]
     change = (
-        f"falls by {words.percent(w['drop'])}"
+        say("limit.sentence.change_falls", drop=words.percent(w["drop"]))
         if w["drop"] > 0.02
-        else f"gains {words.percent(-w['drop'])}"
+        else say("limit.sentence.change_gains", drop=words.percent(-w["drop"]))
         if w["drop"] < -0.02
-        else "stands still"
+        else say("limit.sentence.change_stands_still")
     )
-    return (
-        f"Beyond {slots} slots {sweep.workload} throughput {change} "
-        f"({words.number(w['best'][sweep.throughput])} to {words.number(last[sweep.throughput])} "
-        f"{sweep.unit}), while TTFT grows {words.times(w['growth'])}, from "
-        f"{words.milliseconds(w['at_limit']['ttft_mean_ms'])} to "
-        f"{words.milliseconds(last['ttft_mean_ms'])}"
+    return say(
+        "limit.sentence.beyond_slots_throughput",
+        slots=slots,
+        workload=sweep.workload,
+        change=change,
+        best=words.number(w["best"][sweep.throughput]),
+        last=words.number(last[sweep.throughput]),
+        unit=sweep.unit_words,
+        growth=words.times(w["growth"]),
+        ttft_mean_ms=words.milliseconds(w["at_limit"]["ttft_mean_ms"]),
+        ttft_mean_ms_2=words.milliseconds(last["ttft_mean_ms"]),
     )
 
 
@@ -211,7 +225,7 @@ def limit_statement(campaign: Campaign) -> Statement:
         interval=common.interval([w["at_limit"]["n_runs"], line["n_runs"].iloc[-1]]),
         runs=common.runs_of(line),
         figure=_ID,
-        would_change="more slots, where the memory has room for their KV cache",
+        would_change=say("limit.limit_statement.would_change"),
         verdict=True,
         rank=26,
         marks=common.marks(campaign, runs=common.runs_of(line)),
@@ -243,10 +257,7 @@ def cap(campaign: Campaign) -> Statement:
     if found is None:
         return Statement(
             id=name,
-            sentence=(
-                "No prefill series of this campaign has a plateau, so none tells where to cap the "
-                "requests in flight."
-            ),
+            sentence=say("limit.cap.sentence_prefill_series_campaign"),
             marks=common.marks(campaign),
         )
     row, line = found
@@ -259,11 +270,17 @@ def cap(campaign: Campaign) -> Statement:
     return Statement(
         id=name,
         sentence=(
-            f"Cap prefill near {common.in_flight(knee['concurrency'])}: {words.percent(share)} of "
-            f"the top rate is reached there ({words.lengths(knee['isl'], knee['osl'])}, "
-            f"{common.label(campaign, knee['configuration'])}); at {last['concurrency']} TTFT is "
-            f"{words.times(growth)} as long, {words.milliseconds(waits)} more in the queue"
-            + (", and fewer were not measured" if single else "")
+            say(
+                "limit.cap.sentence_cap_prefill_near",
+                in_flight=common.in_flight(knee["concurrency"]),
+                share=words.percent(share),
+                lengths=words.lengths(knee["isl"], knee["osl"]),
+                configuration=common.label(campaign, knee["configuration"]),
+                concurrency=last["concurrency"],
+                growth=words.times(growth),
+                waits=words.milliseconds(waits),
+            )
+            + (say("limit.cap.sentence_fewer_measured") if single else "")
             + "."
         ),
         metric="input_throughput_tok_s",
@@ -271,10 +288,10 @@ def cap(campaign: Campaign) -> Statement:
         unit="requests in flight",
         n=int(line["n_ok"].sum()),
         n_of="requests",
-        interval=f"rule: first load within {words.percent(PLATEAU_BAND)} of the plateau's level",
+        interval=say("limit.cap.interval", plateau_band=words.percent(PLATEAU_BAND)),
         runs=common.runs_of(line),
         figure="prefill-throughput",
-        would_change="runs between the measured concurrencies, other prompt lengths, or repeats",
+        would_change=say("limit.cap.would_change"),
         verdict=not single and growth > 1.5,
         rank=21,
         marks=common.marks(campaign, runs=common.runs_of(line)),
@@ -288,7 +305,7 @@ def reversal(campaign: Campaign) -> Statement:
     if found is None:
         return Statement(
             id=name,
-            sentence="No prefill series of this campaign falls after its peak.",
+            sentence=say("limit.reversal.sentence_prefill_series_campaign"),
             marks=common.marks(campaign),
         )
     row, line = found
@@ -299,11 +316,14 @@ def reversal(campaign: Campaign) -> Statement:
     who = f" ({common.label(campaign, peak['configuration'])})" if several else ""
     return Statement(
         id=name,
-        sentence=(
-            f"Prefill of {words.number(peak['isl'])} tokens falls by "
-            f"{words.percent(row['drop_from_peak'])} from {peak['concurrency']} to "
-            f"{last['concurrency']} in flight{who} while TTFT grows {words.times(growth)}; "
-            "saturation alone would hold the rate, and what breaks it the dumps do not show."
+        sentence=say(
+            "limit.reversal.sentence_prefill_tokens_falls",
+            isl=words.number(peak["isl"]),
+            drop_from_peak=words.percent(row["drop_from_peak"]),
+            concurrency=peak["concurrency"],
+            concurrency_2=last["concurrency"],
+            who=who,
+            growth=words.times(growth),
         ),
         metric="input_throughput_tok_s",
         value=-100 * float(row["drop_from_peak"]),
@@ -313,10 +333,7 @@ def reversal(campaign: Campaign) -> Statement:
         interval=common.interval([peak["n_runs"], last["n_runs"]]),
         runs=common.runs_of(line),
         figure="prefill-throughput",
-        would_change=(
-            "the engine's own metrics of that run (preemptions, KV use, batch sizes), or repeats "
-            "in which the rate holds"
-        ),
+        would_change=say("limit.reversal.would_change"),
         verdict=True,
         rank=28,
         marks=common.marks(campaign, runs=common.runs_of(line)),

@@ -14,6 +14,7 @@ from servebook.publish.chapters.evidence import condition_words, evidence, point
 from servebook.publish.chapters.reuse import plain
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["matched", "parity"]
@@ -31,7 +32,7 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
     rows = common.styled(campaign, every[(every["workload"] == "decode") & (every[_RATE] > 0)])
     rows = rows[rows["running_batch"].notna() & (rows["running_batch"] > 0)]
     if rows.empty:
-        return common.absent(campaign, name, "Decode at an equal running batch", "decode")
+        return common.absent(campaign, name, say("matched.matched.decode_equal_running"), "decode")
     unit = "output tokens/s"
     if per_gpu:
         gpus = {c.name: c.gpus for c in campaign.manifest.configurations}
@@ -39,30 +40,28 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
         if count.isna().any():
             return Figure(
                 id=name,
-                title="Decode per GPU",
-                missing=(
-                    "The manifest does not state the GPUs of every configuration that decodes, "
-                    "so nothing can be given per GPU."
-                ),
+                title=say("matched.matched.title"),
+                missing=say("matched.matched.missing"),
             )
-        unit = "output tokens/s per GPU"
+        unit = say("matched.matched.unit")
         for column in (_RATE, f"{_RATE}_low", f"{_RATE}_high", "running_batch"):
             rows[column] = rows[column] / count.astype(float)
     held = rows["running_batch"] * (rows["configuration"].map(gpus) if per_gpu else 1)
     waiting = rows[(held / rows["concurrency"]) < _FULL]
     title = _title(rows, per_gpu)
-    per = " per GPU" if per_gpu else ""
+    per = say("matched.matched.per") if per_gpu else ""
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"{condition_words(rows)} One dot per concurrency. At one height on one vertical, two "
-            f"configurations are equal at the same batch. {evidence(campaign, rows)}"
+        subtitle=say(
+            "matched.matched.subtitle",
+            condition_words=condition_words(rows),
+            evidence=evidence(campaign, rows),
         ),
         chart=over_concurrency(
             points(rows, _RATE, unit, x="running_batch"),
-            f"{unit} (log)",
-            x_title=f"running batch{per}: output rate × TPOT (log)",
+            say("matched.matched.chart", unit=unit),
+            x_title=say("matched.matched.x_title", per=per),
             y_format=",~g",
         ),
         table=common.table(
@@ -79,15 +78,27 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
         ),
         alt=f"{title}. "
         + " ".join(
-            f"{r['name']} at {r['concurrency']} in flight: {words.number(r['running_batch'])} "
-            f"running{per}, {words.number(r[_RATE])} {unit}."
+            say(
+                "matched.matched.alt",
+                name=r["name"],
+                concurrency=r["concurrency"],
+                running_batch=words.number(r["running_batch"]),
+                per=per,
+                r=words.number(r[_RATE]),
+                unit=unit,
+            )
             for r in rows.to_dict("records")
         ),
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
         notes=tuple(
-            f"{r['name']}: {words.number(h)} of {r['concurrency']} requests in flight decode at a "
-            f"time; {_slots(campaign, r['configuration'])}."
+            say(
+                "matched.matched.note",
+                name=r["name"],
+                h=words.number(h),
+                concurrency=r["concurrency"],
+                slots=_slots(campaign, r["configuration"]),
+            )
             for r, h in zip(waiting.to_dict("records"), held[waiting.index], strict=True)
         ),
     )
@@ -96,17 +107,19 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
 def _slots(campaign: Campaign, name: str) -> str:
     c = campaign.manifest.configuration(name)
     if c is None or c.max_num_seqs is None:
-        return "the manifest states no slots"
+        return say("matched.slots.manifest_states_slots")
     replicas = c.dp or 1
     if replicas == 1:
-        return f"it has {c.max_num_seqs} slots"
+        return say("matched.slots.slots", max_num_seqs=c.max_num_seqs)
     total = c.max_num_seqs * replicas
-    return f"it has {c.max_num_seqs} slots in each of {replicas} replicas, {total} in all"
+    return say(
+        "matched.slots.slots_replicas", max_num_seqs=c.max_num_seqs, replicas=replicas, total=total
+    )
 
 
 def _title(rows: pd.DataFrame, per_gpu: bool) -> str:
     """The factors between two configurations wherever their batches are nearly equal."""
-    unit = " per GPU" if per_gpu else ""
+    unit = say("matched.matched.per") if per_gpu else ""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for _, same in rows.groupby(["client", "isl", "osl"], sort=True):
         for a, b in permutations(same.to_dict("records"), 2):
@@ -118,12 +131,16 @@ def _title(rows: pd.DataFrame, per_gpu: bool) -> str:
     if found:
         one, two = max(found, key=lambda pair: max(ratio for _, ratio in found[pair]))
         told = {f"{words.number(batch, 2)}": ratio for batch, ratio in sorted(found[one, two])}
-        factors = words.listed(f"{words.number(r, 3)} (at {b})" for b, r in told.items())
-        return f"At an equal running batch{unit}, {one} decodes {factors} times as fast as {two}"
+        factors = words.listed(
+            say("matched.title.factors", r=words.number(r, 3), b=b) for b, r in told.items()
+        )
+        return say(
+            "matched.title.equal_running_batch", unit=unit, one=one, factors=factors, two=two
+        )
     if not common.several(rows["configuration"]):
         batches = words.span(rows["running_batch"])
-        return f"One configuration decodes, at running batches of {batches}{unit}"
-    return f"No two configurations decode at the same lengths and running batch{unit}"
+        return say("matched.title.configuration_decodes_running", batches=batches, unit=unit)
+    return say("matched.title.configurations_decode_lengths", unit=unit)
 
 
 def _differing(compared: Comparison) -> str:
@@ -140,7 +157,7 @@ def parity(campaign: Campaign) -> Statement:
     if pair[0] is None or pair[1] is None:
         return Statement(
             id=name,
-            sentence="The manifest names no pair of configurations to compare in decode.",
+            sentence=say("matched.parity.sentence_manifest_names_pair"),
             marks=common.marks(campaign),
         )
     one, two = pair[0], pair[1]
@@ -149,7 +166,11 @@ def parity(campaign: Campaign) -> Statement:
     if found.empty:
         return Statement(
             id=name,
-            sentence=f"{labels[0]} and {labels[1]} share no decode condition.",
+            sentence=say(
+                "matched.parity.sentence_share_decode_condition",
+                labels=labels[0],
+                labels_2=labels[1],
+            ),
             marks=common.marks(campaign),
         )
     top = found.iloc[-1]
@@ -157,20 +178,26 @@ def parity(campaign: Campaign) -> Statement:
     batch = at.set_index(["configuration", "client"])["running_batch"]
     held = [float(batch.loc[(n, top["client"])]) for n in (one, two)]
     below = found[found["concurrency"] < top["concurrency"]]
-    text = f"At {top['concurrency']} in flight {labels[0]} decodes {words.times(top['ratio'])} "
-    text += f"as fast as {labels[1]}"
+    text = say(
+        "matched.parity.flight_decodes",
+        concurrency=top["concurrency"],
+        labels=labels[0],
+        ratio=words.times(top["ratio"]),
+    )
+    text += say("matched.parity.fast", labels=labels[1])
     if len(below):
         lower = words.listed(str(c) for c in below["concurrency"])
-        text += f" ({words.span(below['ratio'], 2)} times at {lower})"
+        text += say("matched.parity.times", ratio=words.span(below["ratio"], 2), lower=lower)
     apart = max(held) / min(held)
     slot = apart > 1 / _FULL
     if slot:
-        text += (
-            f", but that is a slot effect: {words.number(held[0])} requests run on the one and "
-            f"{words.number(held[1])} on the other"
+        text += say(
+            "matched.parity.slot_effect_requests",
+            held=words.number(held[0]),
+            held_2=words.number(held[1]),
         )
     else:
-        text += f", with {words.span(held)} requests running on both"
+        text += say("matched.parity.requests_running_both", held=words.span(held))
     rival = _best_rival(campaign, at, one, two, top)
     if rival:
         text += f"; {rival}"
@@ -186,10 +213,10 @@ def parity(campaign: Campaign) -> Statement:
         n_of="requests",
         low=float(found["ratio"].min()),
         high=float(found["ratio"].max()),
-        interval="range over concurrencies, one run each: no interval",
+        interval=say("shared.range_over_concurrencies_one_run_each"),
         runs=tuple(top["runs"]),
         figure="matched-decode",
-        would_change="the same two with equal slots in all, at an equal running batch",
+        would_change=say("matched.parity.would_change"),
         verdict=slot or abs(top["ratio"] - 1) < _EQUAL,
         rank=24,
         marks=common.marks(campaign, (two, one)),
@@ -208,9 +235,10 @@ def _best_rival(campaign: Campaign, at: pd.DataFrame, one: str, two: str, top: p
             continue
         if row[_RATE] > high:
             high = row[_RATE]
-            best = (
-                f"{c.label} reaches {words.times(row[_RATE] / float(top['baseline']), 3)} "
-                "that rate, "
-                f"with {words.number(row['running_batch'])} running"
+            best = say(
+                "matched.best_rival.best",
+                c=c.label,
+                row=words.times(row[_RATE] / float(top["baseline"]), 3),
+                running_batch=words.number(row["running_batch"]),
             )
     return best

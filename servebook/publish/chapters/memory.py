@@ -11,13 +11,13 @@ from servebook.explain.memory import fit as fit_one
 from servebook.publish import theme, words
 from servebook.publish.charts.memory import memory_bars
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
 __all__ = ["fit"]
 
 _ID = "memory-fit"
-_NOT_RUN = "not run"
 _SHORT = theme.ALARM  # what does not fit, in no configuration's colour
 _ROOM = 1.04  # the axis reaches a little beyond the longest bar
 
@@ -32,7 +32,7 @@ def fit(campaign: Campaign) -> Figure:
     if not cells:
         return Figure(
             id=_ID,
-            title="Memory fit: the manifest does not say what it takes",
+            title=say("memory.fit.title"),
             missing=_missing(lacking),
             source="manifest",
         )
@@ -46,17 +46,13 @@ def fit(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"Weights: {words.number(_billions(parameters))} billion parameters, bytes of each. "
-            "Full colour: weights. Line: HBM of all GPUs. Pale: at most this is left for the KV "
-            "cache; red: missing. Grey: a combination that the campaign did not run."
-        ),
+        subtitle=say("memory.fit.subtitle", billions=words.number(_billions(parameters))),
         chart=memory_bars(
             parts, ends, limit_gb=float(max(ends["hbm_gb"].max(), ends["weights_gb"].max())) * _ROOM
         ),
         table=_table(cells, settings),
         alt=f"{title}. " + " ".join(_sentence(cell) for cell in cells),
-        source="model: parameters times bytes per parameter, from the manifest",
+        source=say("memory.fit.source"),
         notes=_notes(alone, lacking),
     )
 
@@ -67,22 +63,18 @@ def _billions(parameters: int | None) -> float:
 
 def _missing(lacking: Sequence[Fit]) -> str:
     if not lacking:
-        return "The manifest states no configuration, so there is no memory to fit into."
+        return say("memory.missing.manifest_states_configuration")
     lack = sorted({item for one in lacking for item in one.missing})
-    return (
-        f"The manifest does not state {words.listed(lack)}. Where a campaign ran on GPUs, "
-        "model.parameters and a configuration's bytes_per_parameter, gpus and hbm_gb make this "
-        "figure; an engine without GPU memory has nothing to fit."
-    )
+    return say("memory.missing.manifest_state_campaign", lack=words.listed(lack))
 
 
 def _names(cell: Fit, settings: Sequence[Configuration]) -> str:
     labels = [c.label for c in settings if c.name in cell.configurations]
-    return ", ".join(labels) or _NOT_RUN
+    return ", ".join(labels) or say("shared.not_run")
 
 
 def _row(cell: Fit, settings: Sequence[Configuration]) -> str:
-    names = [c.label for c in settings if c.name in cell.configurations] or [_NOT_RUN]
+    names = [c.label for c in settings if c.name in cell.configurations] or [say("shared.not_run")]
     # "two nodes FP8 TP4/DP4, TP8/DP2": what all names begin with is said once.
     split = [name.split() for name in names]
     same = 0
@@ -107,13 +99,32 @@ def _parts(cell: Fit, row: str, looks: dict[str, theme.Look]) -> list[dict[str, 
             "words": text,
         }
 
-    result = [part("weights", 0.0, min(weights, hbm), f"weights {words.number(weights)} GB")]
+    result = [
+        part(
+            "weights",
+            0.0,
+            min(weights, hbm),
+            say("memory.parts.result_weights_gb", weights=words.number(weights)),
+        )
+    ]
     if cell.fits:
         result.append(
-            part("room", weights, hbm, f"at most {words.number(hbm - weights)} GB for KV cache")
+            part(
+                "room",
+                weights,
+                hbm,
+                say("memory.parts.result_gb_kv_cache", hbm=words.number(hbm - weights)),
+            )
         )
     else:
-        result.append(part("short", hbm, weights, f"{words.number(weights - hbm)} GB too much"))
+        result.append(
+            part(
+                "short",
+                hbm,
+                weights,
+                say("memory.parts.result_gb_too_much", weights=words.number(weights - hbm)),
+            )
+        )
     return result
 
 
@@ -125,36 +136,61 @@ def _end(cell: Fit, row: str) -> dict[str, object]:
         "weights_gb": weights,
         "name": row,
         "words": (
-            f"{words.number(weights)} GB, {words.number(cell.weights_per_gpu_gb)} GB a GPU; "
-            f"{words.number(cell.kv_room_gb)} GB left"
+            say(
+                "memory.end.gb_gb_gpu",
+                weights=words.number(weights),
+                weights_per_gpu_gb=words.number(cell.weights_per_gpu_gb),
+                kv_room_gb=words.number(cell.kv_room_gb),
+            )
             if cell.fits
-            else f"{words.number(weights)} GB do not fit: "
-            f"{words.number(cell.shortfall_gb)} GB short"
+            else say(
+                "memory.end.gb_fit_gb",
+                weights=words.number(weights),
+                shortfall_gb=words.number(cell.shortfall_gb),
+            )
         ),
     }
 
 
 def _sentence(cell: Fit) -> str:
-    what = f"{cell.label}: {words.number(cell.weights_gb)} GB of weights"
-    against = f"{words.number(cell.hbm_gb)} GB of HBM"
+    what = say("memory.sentence.what", cell=cell.label, weights_gb=words.number(cell.weights_gb))
+    against = say("memory.sentence.against", hbm_gb=words.number(cell.hbm_gb))
     if cell.fits:
-        return f"{what} in {against}, {words.number(cell.kv_room_gb)} GB left."
-    return f"{what} do not fit in {against}, {words.number(cell.shortfall_gb)} GB short."
+        return say(
+            "memory.sentence.gb_left",
+            what=what,
+            against=against,
+            kv_room_gb=words.number(cell.kv_room_gb),
+        )
+    return say(
+        "memory.sentence.fit_gb_short",
+        what=what,
+        against=against,
+        shortfall_gb=words.number(cell.shortfall_gb),
+    )
 
 
 def _title(cells: Sequence[Fit]) -> str:
     short = [c for c in cells if not c.fits]
     if len(short) == 1:
-        return f"{short[0].label} does not fit: {words.number(short[0].shortfall_gb)} GB short"
+        return say(
+            "memory.title.fit_gb_short",
+            short=short[0].label,
+            shortfall_gb=words.number(short[0].shortfall_gb),
+        )
     if short:
         return words.capital(
-            f"{words.count(len(short), 'combination', spelled=True)} of {len(cells)} do not fit"
+            say(
+                "memory.title.fit",
+                combinations=words.count(len(short), "combination", spelled=True),
+                n_cells=len(cells),
+            )
         )
     tight = min(cells, key=lambda c: (c.kv_room_gb or 0.0) / (c.hbm_gb or 1.0))
     left = words.percent((tight.kv_room_gb or 0.0) / (tight.hbm_gb or 1.0))
     if len(cells) == 1:
-        return f"The weights leave at most {left} of the memory for the KV cache"
-    return f"All fit; the tightest leaves at most {left} of its memory: {tight.label}"
+        return say("memory.title.weights_leave_memory", left=left)
+    return say("memory.title.fit_tightest_leaves", left=left, tight=tight.label)
 
 
 def _table(cells: Sequence[Fit], settings: Sequence[Configuration]) -> pd.DataFrame:
@@ -178,10 +214,8 @@ def _table(cells: Sequence[Fit], settings: Sequence[Configuration]) -> pd.DataFr
 def _notes(alone: Sequence[Fit], lacking: Sequence[Fit]) -> tuple[str, ...]:
     notes = [f"{f.label}: {note}." for f in alone for note in f.notes if not f.missing]
     notes += [
-        f"{f.label} is left out: the manifest lacks {words.listed(f.missing)}." for f in lacking
+        say("memory.notes.note_left_manifest_lacks", f=f.label, missing=words.listed(f.missing))
+        for f in lacking
     ]
-    notes.append(
-        "Activations, graphs and communication buffers take their part of what remains; the "
-        "manifest does not say how much."
-    )
+    notes.append(say("memory.notes.note_activations_graphs_communication"))
     return tuple(notes)

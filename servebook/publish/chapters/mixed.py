@@ -20,6 +20,7 @@ from servebook.publish.chapters.mixed_twin import twin, twin_statement
 from servebook.publish.charts.survival import longer_than as draw_longer_than
 from servebook.publish.charts.tail import on_a_log_rule
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
@@ -40,36 +41,31 @@ __all__ = [
 _SHORTEST = 0.05
 _TABLED = (("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9))
 _POINTS, _CONTEXT_POINTS = 150, 50
-_DEPENDENT = (
-    "Gaps are not independent: those of one request share it, and all running requests share each "
-    "engine step. The number of requests bounds what a tail rests on."
-)
-_FLOORS = (
-    "p99 and p99.9 are given only above 662 and 6,636 gaps per run; below that the longest of n "
-    "stands in their place."
-)
 
 
 def tail(campaign: Campaign) -> Figure:
     """Median, mean and p99 of the gaps per condition, on one log rule."""
     rows = mixed_rows(campaign)
     if rows.empty:
-        return common.absent(campaign, "mixed-tail", "Mixed load: the tail", WORKLOAD)
+        return common.absent(campaign, "mixed-tail", say("mixed.tail.mixed_load_tail"), WORKLOAD)
     drawn, note = draw(rows)
     ratio = rows["tail"] / rows["itl_p50_ms"]
     worst = common.top(rows, ratio)
     title = (
-        f"One token in a hundred waits up to {words.number(ratio.max(), 2)} times as long as the "
-        "typical one"
+        say("mixed.tail.title_token_hundred_waits", ratio=words.number(ratio.max(), 2))
         if not worst["few"]
-        else f"The longest wait is {words.number(ratio.max(), 2)} times the typical one"
+        else say("mixed.tail.title_longest_wait_times", ratio=words.number(ratio.max(), 2))
     )
     one = len(rows) == 1
     if not one and ratio.max() < 1.5:
-        title = f"No condition has a long tail: p99 stays below {words.times(ratio.max())} median"
+        title = say("mixed.tail.title_condition_long_tail", ratio=words.times(ratio.max()))
     elif not one:
         low = common.bottom(rows, ratio)
-        title += f"; at best {words.number(ratio.min(), 2)} times ({low['row_label']})"
+        title += say(
+            "mixed.tail.title_best_times",
+            ratio=words.number(ratio.min(), 2),
+            row_label=low["row_label"],
+        )
     chart = on_a_log_rule(
         pd.DataFrame(
             {
@@ -86,14 +82,18 @@ def tail(campaign: Campaign) -> Figure:
                 "colour": drawn["colour"],
                 "ink": drawn["ink"],
                 "tip": [
-                    f"median {words.milliseconds(r['itl_p50_ms'])}, "
-                    f"mean {words.milliseconds(r['itl_mean_ms'])}, "
-                    f"longest {words.milliseconds(r['itl_max_ms'])}, n = {r['n_gaps']:,.0f} gaps"
+                    say(
+                        "mixed.tail.tip",
+                        itl_p50_ms=words.milliseconds(r["itl_p50_ms"]),
+                        itl_mean_ms=words.milliseconds(r["itl_mean_ms"]),
+                        itl_max_ms=words.milliseconds(r["itl_max_ms"]),
+                        n_gaps=r["n_gaps"],
+                    )
                     for r in drawn.to_dict("records")
                 ],
             }
         ),
-        f"{gap_word(campaign, rows)}, ms (log)",
+        say("shared.ms_log", gap_word=gap_word(campaign, rows)),
     )
     table = common.table(
         rows.assign(
@@ -120,21 +120,28 @@ def tail(campaign: Campaign) -> Figure:
             ("n_runs", "runs"),
         ],
     )
-    n = f"n = {rows['n_gaps'].sum():,.0f} gaps of {rows['n_ok'].sum():,.0f} requests"
+    n = say("mixed.tail.n", n_gaps=rows["n_gaps"].sum(), n_ok=rows["n_ok"].sum())
     repeats = common.interval(rows["n_runs"])
     return Figure(
         id="mixed-tail",
         title=title,
-        subtitle=(
-            f"● median, ○ mean, ▶ p99. {condition_words(rows)} {n}. {words.capital(repeats)}. "
-            "Lower is better."
+        subtitle=say(
+            "mixed.tail.subtitle",
+            condition_words=condition_words(rows),
+            n=n,
+            repeats=words.capital(repeats),
         ),
         chart=chart,
         table=table,
         alt=f"{title}. "
         + " ".join(
-            f"{r['row_label']}: median {words.milliseconds(r['itl_p50_ms'])}, "
-            f"{tail_name(r['few'], r['n_gaps_least'])} {words.milliseconds(r['tail'])}."
+            say(
+                "mixed.tail.alt",
+                row_label=r["row_label"],
+                itl_p50_ms=words.milliseconds(r["itl_p50_ms"]),
+                tail_name=tail_name(r["few"], r["n_gaps_least"]),
+                tail=words.milliseconds(r["tail"]),
+            )
             for r in drawn.to_dict("records")
         ),
         source=common.source(campaign, rows),
@@ -143,8 +150,8 @@ def tail(campaign: Campaign) -> Figure:
             text
             for text in (
                 note,
-                _DEPENDENT,
-                _FLOORS if rows["few"].any() else "",
+                say("mixed.dependent"),
+                say("mixed.floors") if rows["few"].any() else "",
                 *common.left_out_notes(campaign, WORKLOAD),
             )
             if text
@@ -161,9 +168,7 @@ def tail_statement(campaign: Campaign) -> Statement:
             return common.absent_statement(campaign, "mixed-tail-verdict", WORKLOAD)
         return Statement(
             id="mixed-tail-verdict",
-            sentence=(
-                "No mixed run has the 662 gaps that a p99 needs, so nothing is said of the tail."
-            ),
+            sentence=say("mixed.tail_statement.sentence_mixed_run_gaps"),
             marks=common.marks(campaign),
         )
     ratio = known["itl_p99_ms"] / known["itl_p50_ms"]
@@ -172,10 +177,12 @@ def tail_statement(campaign: Campaign) -> Statement:
     several = worst["n_runs"] > 1
     return Statement(
         id="mixed-tail-verdict",
-        sentence=(
-            f"Under mixed load ({worst['row_label']}) one token in a hundred waits "
-            f"{words.milliseconds(worst['itl_p99_ms'])} or longer, "
-            f"{words.times(ratio.max())} the median of {words.milliseconds(worst['itl_p50_ms'])}."
+        sentence=say(
+            "mixed.tail_statement.sentence_mixed_load_token",
+            row_label=worst["row_label"],
+            itl_p99_ms=words.milliseconds(worst["itl_p99_ms"]),
+            ratio=words.times(ratio.max()),
+            itl_p50_ms=words.milliseconds(worst["itl_p50_ms"]),
         ),
         metric="itl_p99_over_p50",
         value=float(ratio.max()),
@@ -187,7 +194,7 @@ def tail_statement(campaign: Campaign) -> Statement:
         interval=words.spread(int(worst["n_runs"])),
         runs=tuple(worst["runs"]),
         figure="mixed-tail",
-        would_change="repeats of this condition whose p99 differs, or a smaller prefill per step",
+        would_change=say("mixed.tail_statement.would_change"),
         verdict=True,
         rank=40,
         marks=common.marks(campaign, runs=tuple(worst["runs"])),
@@ -199,7 +206,9 @@ def distribution(campaign: Campaign) -> Figure:
     rows = mixed_rows(campaign)
     name = "mixed-distribution"
     if rows.empty:
-        return common.absent(campaign, name, "Mixed load: the distribution of gaps", WORKLOAD)
+        return common.absent(
+            campaign, name, say("mixed.distribution.mixed_load_distribution"), WORKLOAD
+        )
     gaps = pooled_gaps_ms(campaign.tables)
     # One concurrency for all where there is one that most series share (of these, the highest).
     counts = rows.groupby("concurrency")["series"].nunique()
@@ -231,7 +240,9 @@ def distribution(campaign: Campaign) -> Figure:
                 "gaps": len(pool),
             }
             | {
-                f"{name} (ms)": np.nan if below_floor(q, len(pool)) else percentile(pool, q)
+                say("mixed.distribution.percentile", name=name): np.nan
+                if below_floor(q, len(pool))
+                else percentile(pool, q)
                 for name, q in _TABLED
             }
             | {"longest (ms)": float(pool.max())}
@@ -247,7 +258,11 @@ def distribution(campaign: Campaign) -> Figure:
             [
                 str(row["label"]),
                 *(f"{text} {words.milliseconds(value)}" for _, text, value in drawn),
-                *([f"{len(pooled)} runs pooled"] if len(pooled) > 1 else []),
+                *(
+                    [say("mixed.distribution.named", n_pooled=len(pooled))]
+                    if len(pooled) > 1
+                    else []
+                ),
             ]
         )
         marks += [
@@ -273,25 +288,37 @@ def distribution(campaign: Campaign) -> Figure:
         id=name,
         title=hump,
         subtitle=(
-            f"{condition_words(rows)} {words.capital(common.in_flight(chosen))}; gaps of repeats "
-            f"pooled, n = {front['n_gaps'].sum():,.0f}."
-            + (f" Grey: {words.count(others, 'other condition')}." if others else "")
+            say(
+                "mixed.distribution.subtitle_gaps_repeats_pooled",
+                condition_words=condition_words(rows),
+                in_flight=words.capital(common.in_flight(chosen)),
+                n_gaps=front["n_gaps"].sum(),
+            )
+            + (
+                say(
+                    "mixed.distribution.subtitle_grey",
+                    other_conditions=words.count(others, "other condition"),
+                )
+                if others
+                else ""
+            )
         ),
         chart=draw_longer_than(
             pd.concat(curves, ignore_index=True),
             pd.DataFrame(marks, columns=columns),
-            f"{word}, ms (log)",
-            "share of gaps longer than this (log)",
+            say("shared.ms_log", gap_word=word),
+            say("mixed.distribution.chart"),
         ),
         table=shown,
         alt=f"{hump}. " + " ".join(f"{m['series']}: {m['value']}." for m in marks),
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
         notes=(
-            (
-                f"Each curve is thinned to at most {_POINTS} points ({_CONTEXT_POINTS} for grey "
-                f"ones), and its shortest {words.percent(_SHORTEST)} of gaps are not drawn. The "
-                "table's percentiles use all gaps."
+            say(
+                "mixed.distribution.note",
+                points=_POINTS,
+                context_points=_CONTEXT_POINTS,
+                shortest=words.percent(_SHORTEST),
             ),
             *which,
         ),
@@ -315,20 +342,21 @@ def _hump(front: pd.DataFrame) -> tuple[str, tuple[str, ...]]:
         parts.append((row["name"], apart))
     yes = [name for name, apart in parts if apart]
     no = [name for name, apart in parts if not apart]
-    rest = "a second group of long gaps stands apart"
+    rest = say("mixed.hump.rest")
     if yes and no and len(parts) > _MOST_NAMED:
-        title = f"Most gaps are one decode step; in {len(yes)} of {len(parts)} conditions {rest}"
-        note = (
-            "A second group (p99 more than twice p90, and by a larger factor than p90 exceeds the "
-            f"median): {words.listed(yes)}. None: {words.listed(no)}."
+        title = say(
+            "mixed.hump.title_gaps_decode_step", n_yes=len(yes), n_parts=len(parts), rest=rest
         )
+        note = say("mixed.hump.note", yes=words.listed(yes), no=words.listed(no))
         return title, (note,)
     if yes and no:
-        title = (
-            f"Most gaps are one decode step; with {words.listed(yes)} {rest}, with "
-            f"{words.listed(no)} it does not"
+        title = say(
+            "mixed.hump.title_gaps_decode_step_2",
+            yes=words.listed(yes),
+            rest=rest,
+            no=words.listed(no),
         )
         return title, ()
     if yes:
-        return f"Most gaps are one decode step; {rest}", ()
-    return "The gaps form one group; no second group of long gaps stands apart below p99", ()
+        return say("mixed.hump.gaps_decode_step", rest=rest), ()
+    return say("mixed.hump.gaps_form_group"), ()

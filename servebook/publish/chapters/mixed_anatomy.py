@@ -14,13 +14,13 @@ from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.charts.anatomy import lost_over_tokens
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["stall_anatomy"]
 
 #: Points closer than this share of the picture are one point that stands for several.
 _BINS = 48
-_CHUNKED = "Prompts share steps with decodes (chunked prefill), so that no step is stalled: {}."
 
 
 def _chunked(campaign: Campaign, found: tuple[ClassifiedRun, ...]) -> list[str]:
@@ -31,7 +31,7 @@ def _chunked(campaign: Campaign, found: tuple[ClassifiedRun, ...]) -> list[str]:
 
 def stall_anatomy(campaign: Campaign) -> Figure:
     """How long stalled steps are against the prompt tokens prefilled in them."""
-    figure, title = "mixed-stall-anatomy", "Mixed load: what stalls are made of"
+    figure, title = "mixed-stall-anatomy", say("mixed_anatomy.stall_anatomy.mixed_load_stalls")
     if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
         return nothing
     found, looks = stalled.mixed(campaign), theme.looks(campaign.manifest.configurations)
@@ -48,8 +48,8 @@ def stall_anatomy(campaign: Campaign) -> Figure:
     )
     chunked = _chunked(campaign, found)
     if steps.empty:
-        why = "No engine step of a mixed run was stalled by a prompt of known length."
-        why += " " + _CHUNKED.format(words.listed(chunked)) if chunked else ""
+        why = say("mixed_anatomy.stall_anatomy.why")
+        why += " " + say("mixed_anatomy.chunked").format(words.listed(chunked)) if chunked else ""
         return Figure(id=figure, title=title, missing=why)
     rates = prefill_rate(campaign.tables, lines=lines)
     rates = rates[rates["level"] == "configuration"].set_index("configuration")
@@ -60,8 +60,13 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         colour=lambda p: [looks[s].colour for s in p["series"]],
         shape=lambda p: [looks[s].shape for s in p["series"]],
         tip=lambda p: [
-            f"{common.label(campaign, r['series'])}: {words.count(int(r['n']), 'step')}, "
-            f"{words.number(r['tokens'])} tokens, {words.milliseconds(r['lost_ms'])}"
+            say(
+                "mixed_anatomy.stall_anatomy.tip",
+                series=common.label(campaign, r["series"]),
+                steps=words.count(int(r["n"]), "step"),
+                tokens=words.number(r["tokens"]),
+                lost_ms=words.milliseconds(r["lost_ms"]),
+            )
             for r in p.to_dict("records")
         ],
     )
@@ -71,8 +76,12 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         {
             "series": list(drawn.index),
             "label": [
-                f"{words.wrapped(common.label(campaign, n), 20)}\n"
-                f"{words.short(r)} tokens/s\nn = {k} steps"
+                say(
+                    "mixed_anatomy.stall_anatomy.label",
+                    n=words.wrapped(common.label(campaign, n), 20),
+                    r=words.short(r),
+                    k=k,
+                )
                 for n, r, k in zip(drawn.index, drawn["rate_tok_s"], drawn["n_steps"], strict=True)
             ],
             "colour": [looks[n].colour for n in drawn.index],
@@ -85,13 +94,18 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         fitted[f"y_{end}"] = list(drawn["base_ms"] + 1e3 * edges[side] / drawn["rate_tok_s"])
     if len(drawn):
         told = [
-            f"{words.number(round(r, -2) if r > 1e4 else r)} prompt tokens/s with "
-            f"{common.label(campaign, n)}"
+            say(
+                "mixed_anatomy.stall_anatomy.told",
+                r=words.number(round(r, -2) if r > 1e4 else r),
+                n=common.label(campaign, n),
+            )
             for n, r in zip(map(str, drawn.index), drawn["rate_tok_s"], strict=True)
         ]
-        title = f"A stall lasts as long as its prompts take: {words.listed(told, most=3)}"
+        title = say(
+            "mixed_anatomy.stall_anatomy.title_stall_lasts_long", told=words.listed(told, most=3)
+        )
     else:
-        title = "Stalls are there, but no prefill rate follows from them"
+        title = say("mixed_anatomy.stall_anatomy.title_stalls_prefill_rate")
     table = rates.reset_index().assign(
         label=common.labels(campaign, pd.Series(rates.index)),
         unexplained=[
@@ -105,46 +119,55 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         if line.style != "shared"
     )
     spread = "; ".join(
-        f"{common.label(campaign, n)}: half of the steps within "
-        f"{words.milliseconds(r['residual_p50_ms'])} of the line, nine in ten within "
-        f"{words.milliseconds(r['residual_p90_ms'])}"
+        say(
+            "mixed_anatomy.stall_anatomy.spread",
+            n=common.label(campaign, n),
+            residual_p50_ms=words.milliseconds(r["residual_p50_ms"]),
+            residual_p90_ms=words.milliseconds(r["residual_p90_ms"]),
+        )
         for n, r in zip(map(str, drawn.index), drawn.to_dict("records"), strict=True)
     )
     notes = [
-        (
-            "Line: median slope over pairs of steps (Theil and Sen). Its interval in the table "
-            "holds within these steps only. Band: nine in ten of the steps."
-        ),
-        f"Spread. {spread}." if spread else "",
+        say("mixed_anatomy.stall_anatomy.note_line_median_slope"),
+        say("mixed_anatomy.stall_anatomy.note_spread", spread=spread) if spread else "",
         *(
-            f"No line for {common.label(campaign, n)}: {w}."
+            say("mixed_anatomy.stall_anatomy.note_line", n=common.label(campaign, n), w=w)
             for n, w in zip(map(str, rates.index), rates["why"], strict=True)
             if w
         ),
-        f"Points nearer than 1/{_BINS} of the picture are drawn as one: {len(points)} points for "
-        f"{len(steps):,} steps; line and table use all."
+        say(
+            "mixed_anatomy.stall_anatomy.note_points_nearer_picture",
+            bins=_BINS,
+            n_points=len(points),
+            n_steps=len(steps),
+        )
         if len(points) < len(steps)
         else "",
-        f"{words.count(unseen, 'prompt')} without a record in the dump: the steps with them have "
-        "no known token count and are not drawn."
+        say(
+            "mixed_anatomy.stall_anatomy.note_without_record_dump",
+            prompts=words.count(unseen, "prompt"),
+        )
         if unseen
         else "",
-        _CHUNKED.format(words.listed(chunked, most=4)) if chunked else "",
+        say("mixed_anatomy.chunked").format(words.listed(chunked, most=4)) if chunked else "",
         *common.left_out_notes(campaign, WORKLOAD),
     ]
     crosses = (
-        f"Crosses at 0: {words.count(len(paused['lost_ms']), 'step')} without a prompt that took "
-        "far too long."
+        say(
+            "mixed_anatomy.stall_anatomy.crosses_crosses_without_prompt",
+            steps=words.count(len(paused["lost_ms"]), "step"),
+        )
         if len(paused["lost_ms"])
-        else "No step without a prompt took far too long."
+        else say("mixed_anatomy.stall_anatomy.crosses_step_without_prompt")
     )
     return Figure(
         id=figure,
         title=title,
-        subtitle=(
-            f"n = {words.count(len(steps), 'stalled engine step')} of {len(lines)} mixed runs; "
-            "time lost: beyond the usual decode step of as many requests. Larger marks: more "
-            f"steps. {crosses}"
+        subtitle=say(
+            "mixed_anatomy.stall_anatomy.subtitle",
+            stalled_engine_steps=words.count(len(steps), "stalled engine step"),
+            n_lines=len(lines),
+            crosses=crosses,
         ),
         chart=lost_over_tokens(points, fitted, pd.DataFrame({"lost_ms": paused["lost_ms"]})),
         table=common.table(

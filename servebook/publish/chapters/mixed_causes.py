@@ -15,6 +15,7 @@ from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.charts.anatomy import own_against_other
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["stall_causes", "stall_control"]
@@ -22,7 +23,7 @@ __all__ = ["stall_causes", "stall_control"]
 
 def stall_causes(campaign: Campaign) -> Figure:
     """The stalls of each mixed run by cause, beside the percentiles and the expectation."""
-    figure, title = "mixed-stall-causes", "Mixed load: causes of stalls"
+    figure, title = "mixed-stall-causes", say("mixed_causes.stall_causes.mixed_load_causes")
     if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
         return nothing
     names = stalled.conditions(campaign)
@@ -49,54 +50,50 @@ def stall_causes(campaign: Campaign) -> Figure:
     other = total - by_prefill
     several = words.count(len(runs), "mixed run")
     if not total:
-        title = f"No gap is a stall in {several}"
+        title = say("mixed_causes.stall_causes.title_gap_stall", several=several)
     elif not other:
         title = (
-            f"All {total:,} stalls in {several} are prefills of other requests"
+            say(
+                "mixed_causes.stall_causes.title_stalls_prefills_requests",
+                total=total,
+                several=several,
+            )
             if total > 1
-            else f"The only stall in {several} is a prefill of another request"
+            else say("mixed_causes.stall_causes.title_stall_prefill_another", several=several)
         )
     else:
-        title = (
-            f"{words.percent(by_prefill / total)} of the {total:,} stalls in {several} are "
-            f"prefills of other requests; unexplained: {unexplained}"
+        title = say(
+            "mixed_causes.stall_causes.title_stalls_prefills_requests_unexplained",
+            by_prefill=words.percent(by_prefill / total),
+            total=total,
+            several=several,
+            unexplained=unexplained,
         )
     if uncertain := int((rows["doubt"] != "").sum()):
-        title += f"; uncertain in {words.count(uncertain, 'run')}"
+        title += say(
+            "mixed_causes.stall_causes.title_uncertain", runs=words.count(uncertain, "run")
+        )
     unwatched = [run for run in runs if run not in watched]
     notes = (
-        f"Stall: {METRICS['n_stalls'].definition}.",
-        (
-            "Expected: (c - k) / (k (OSL - 1)), c the most requests that decoded at once, k the "
-            "prompts per prefill as seen; a dash where prompts share steps: it does not hold there."
-        ),
-        (
-            "p99 and p99.9 are given only above 662 and 6,636 gaps; the longest gap of all stands "
-            "beside them."
-        ),
-        (
-            f"Link: a link of known speed was more than {words.percent(CONGESTED)} busy in a step "
-            "that took several decode steps' time without a prompt."
-        ),
-        f"No counter of a link watched {len(unwatched)} of the runs: there a "
-        " stall cannot be put down to a link, and a dash stands for it."
+        say("mixed_causes.stall_causes.note_stall", definition=METRICS["n_stalls"].definition),
+        say("mixed_causes.stall_causes.note_expected_osl_requests"),
+        say("mixed_causes.stall_causes.note_p99_p99_given"),
+        say("mixed_causes.stall_causes.note_link_link_known", congested=words.percent(CONGESTED)),
+        say("mixed_causes.stall_causes.note_counter_link_watched", n_unwatched=len(unwatched))
         if unwatched
         else "",
     )
     return Figure(
         id=figure,
         title=title,
-        subtitle=(
-            f"Gaps of ok requests. n = {n.sum():,.0f} gaps in {several}; shares of steps where the "
-            "engine's steps could be recovered."
-        ),
+        subtitle=say("mixed_causes.stall_causes.subtitle", n=n.sum(), several=several),
         table=common.table(rows.reset_index(), [("run", "run"), *_COLUMNS]),
         source=common.source(campaign, mixed_rows(campaign)),
         runs=tuple(sorted(runs)),
         notes=(
             *(note for note in notes if note),
             *(
-                f"Uncertain in {name}: {doubt}."
+                say("mixed_causes.stall_causes.note_uncertain", name=name, doubt=doubt)
                 for name, doubt in zip(rows["run"], rows["doubt"], strict=True)
                 if doubt
             ),
@@ -137,7 +134,7 @@ _COLUMNS = (
 
 def stall_control(campaign: Campaign) -> Figure:
     """The attribution with first tokens of another run, which must explain next to nothing."""
-    figure, title = "mixed-stall-control", "Mixed load: a control of the causes"
+    figure, title = "mixed-stall-control", say("mixed_causes.stall_control.mixed_load_control")
     if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
         return nothing
     names, looks = stalled.conditions(campaign), theme.looks(campaign.manifest.configurations)
@@ -146,22 +143,23 @@ def stall_control(campaign: Campaign) -> Figure:
     runs = [run for run in names if run in rows.index]
     rows = rows.loc[runs]
     if rows.empty:
-        why = "No engine step of a mixed run was stalled, so there is no attribution to control."
+        why = say("mixed_causes.stall_control.why")
         return Figure(id=figure, title=title, missing=why)
     own = _pooled(rows["long_fraction"], rows["n_steps"])
     other = _pooled(rows["shuffled_long_fraction"], rows["n_shuffled_steps"])
     chance = _pooled(rows["long_share_of_time"], rows["n_shuffled_steps"])
     if other < own / 2:
-        title = (
-            f"Of the steps with a first token {words.percent(own)} are long; with first tokens of "
-            f"another run the same count gives {words.percent(other)}, and times at random "
-            f"{words.percent(chance)}"
+        title = say(
+            "mixed_causes.stall_control.title_steps_first_token",
+            own=words.percent(own),
+            other=words.percent(other),
+            chance=words.percent(chance),
         )
     else:
-        title = (
-            f"The control does not fail as it must: {words.percent(own)} of steps are long with "
-            f"own first tokens, {words.percent(other)} with those of another run. Do not trust "
-            "the causes"
+        title = say(
+            "mixed_causes.stall_control.title_control_fail_must",
+            own=words.percent(own),
+            other=words.percent(other),
         )
     rows = rows.assign(
         row=runs,
@@ -173,8 +171,13 @@ def stall_control(campaign: Campaign) -> Figure:
         chance=rows["long_share_of_time"],
     )
     rows["tip"] = [
-        f"own {words.percent(r['own'])} of {r['n_steps']}, other run "
-        f"{words.percent(r['other'])} of {r['n_shuffled_steps']}"
+        say(
+            "mixed_causes.stall_control.run",
+            own=words.percent(r["own"]),
+            n_steps=r["n_steps"],
+            other=words.percent(r["other"]),
+            n_shuffled_steps=r["n_shuffled_steps"],
+        )
         for r in rows.to_dict("records")
     ]
     percent = {key: 100 * rows[key] for key in ("own", "other", "chance")}
@@ -182,12 +185,12 @@ def stall_control(campaign: Campaign) -> Figure:
     return Figure(
         id=figure,
         title=title,
-        subtitle=(
-            f"● own first tokens (n = {rows['n_steps'].sum():,.0f} steps), ○ those of another "
-            f"mixed run stretched to the same time (n = {rows['n_shuffled_steps'].sum():,.0f} "
-            "steps), | what times at random would hit. The further apart, the surer the cause."
+        subtitle=say(
+            "mixed_causes.stall_control.subtitle",
+            n_steps=rows["n_steps"].sum(),
+            n_shuffled_steps=rows["n_shuffled_steps"].sum(),
         ),
-        chart=own_against_other(rows[columns], "steps with a first token that are long"),
+        chart=own_against_other(rows[columns], say("mixed_causes.stall_control.chart")),
         table=common.table(
             rows.assign(**percent),
             [
@@ -204,13 +207,10 @@ def stall_control(campaign: Campaign) -> Figure:
         source=common.source(campaign, mixed_rows(campaign)),
         runs=tuple(sorted(runs)),
         notes=(
-            (
-                "Long: longer than the usual decode step by more than half of what stalled steps "
-                "of the run usually lose. Runs without a stalled step are not drawn."
-            ),
-            "With one run only the control takes its own first tokens, mirrored in time."
+            say("mixed_causes.stall_control.note_long_longer_usual"),
+            say("mixed_causes.stall_control.note_run_control_takes")
             if (rows["other_run_id"] == rows.index).any()
-            else "Each run takes the first tokens of the next one by name.",
+            else say("mixed_causes.stall_control.note_run_takes_first"),
         ),
     )
 

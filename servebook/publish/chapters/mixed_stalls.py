@@ -17,19 +17,10 @@ from servebook.publish.chapters.gaps import drawn as draw
 from servebook.publish.charts.frequency import against_one_percent
 from servebook.publish.charts.shares import of_a_whole
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["hidden", "stall_frequency", "stall_time"]
-
-_EXPECTED = (
-    "Dashed: (c - k) / (k (OSL - 1)), the stalls per gap if c requests run and are prefilled k at "
-    "a time; c and k as seen in the runs."
-)
-_MODEL = (
-    "The gaps of this campaign come from an engine model, not from an engine: which of them are "
-    "stalls, and what caused them, would say something of the model only. Measured campaigns show "
-    "it here; what printed summary figures alone say of stalls stands under decomposition."
-)
 #: A p99 that misses stalls which take more than this share of the decode time hides them.
 _HIDDEN_SHARE = 0.05
 
@@ -89,16 +80,13 @@ def _no_stalls(campaign: Campaign, name: str, title: str, found: _Stalled) -> Fi
     if _modelled(campaign) and not common.by_condition(campaign)["workload"].eq(WORKLOAD).any():
         return common.absent(campaign, name, title, WORKLOAD)
     if _modelled(campaign):
-        return Figure(id=name, title=title, missing=_MODEL)
+        return Figure(id=name, title=title, missing=say("mixed_stalls.model"))
     if not found.unknown:
         return common.absent(campaign, name, title, WORKLOAD)
     return Figure(
         id=name,
         title=title,
-        missing=(
-            "Stalls cannot be told from ordinary gaps here: the dumps have no common clock for "
-            "their requests, or too few gaps for a baseline."
-        ),
+        missing=say("mixed_stalls.no_stalls.missing"),
     )
 
 
@@ -140,21 +128,25 @@ def _stall_table(rows: pd.DataFrame) -> pd.DataFrame:
 def stall_time(campaign: Campaign) -> Figure:
     """The share of decode time that stalls take, per condition."""
     found = _stalled(campaign)
-    title = "Mixed load: time in stalls"
+    title = say("mixed_stalls.stall_time.title_mixed_load_time")
     if found.rows.empty:
         return _no_stalls(campaign, "mixed-stall-time", title, found)
     rows, note = draw(found.rows)
     parts = []
     for row in rows.to_dict("records"):
         lost, slow = row["stall_share"], row["slow_share"]
-        text = f"{words.percent(lost)} in stalls"
+        text = say("mixed_stalls.stall_time.stalls", lost=words.percent(lost))
         if slow > 0:
-            text = f"{words.percent(slow)} in slower steps"
-            text = text if lost == 0 else f"{words.percent(lost)} in stalls, {text}"
+            text = say("mixed_stalls.stall_time.slower_steps", slow=words.percent(slow))
+            text = (
+                text
+                if lost == 0
+                else say("mixed_stalls.stall_time.text_stalls", lost=words.percent(lost), text=text)
+            )
         pieces = [
-            ("time in stalls", 0.0, lost, row["colour"]),
-            ("time lost in steps shared with a prompt", lost, lost + slow, "#BBBBBB"),
-            ("ordinary decoding", lost + slow, 1.0, theme.GRID),
+            (say("mixed_stalls.stall_time.time_stalls"), 0.0, lost, row["colour"]),
+            (say("mixed_stalls.stall_time.time_lost_steps"), lost, lost + slow, "#BBBBBB"),
+            (say("mixed_stalls.stall_time.ordinary_decoding"), lost + slow, 1.0, theme.GRID),
         ]
         parts += [
             {
@@ -171,24 +163,30 @@ def stall_time(campaign: Campaign) -> Figure:
         ]
     top = common.top(found.rows, found.rows["stall_share"])
     title = (
-        f"{_lost_to(top)} up to {words.percent(top['stall_share'])} of the decode time"
+        say(
+            "mixed_stalls.stall_time.title_decode_time",
+            lost_to=_lost_to(top),
+            stall_share=words.percent(top["stall_share"]),
+        )
         if top["stall_share"] > 0
-        else "No decode time is lost in stalls"
+        else say("mixed_stalls.stall_time.title_decode_time_lost")
     )
     shared = found.rows[found.rows["slow_share"] > 0]
     if len(shared) and top["stall_share"] > 0:
-        title += (
-            f"; with {words.listed(dict.fromkeys(shared['name']))} it is spread over slower steps"
+        title += say(
+            "mixed_stalls.stall_time.title_spread_slower_steps",
+            name=words.listed(dict.fromkeys(shared["name"])),
         )
     return Figure(
         id="mixed-stall-time",
         title=title,
-        subtitle=(
-            "Time of stalls beyond the run's median gap, as a share of the time of all gaps. "
-            f"{condition_words(found.rows)} n = {found.rows['n_gaps'].sum():,.0f} gaps; "
-            f"{common.interval(found.rows['n_runs'])}."
+        subtitle=say(
+            "mixed_stalls.stall_time.subtitle",
+            condition_words=condition_words(found.rows),
+            n_gaps=found.rows["n_gaps"].sum(),
+            interval=common.interval(found.rows["n_runs"]),
         ),
-        chart=of_a_whole(pd.DataFrame(parts), "share of the time between tokens"),
+        chart=of_a_whole(pd.DataFrame(parts), say("mixed_stalls.stall_time.chart")),
         table=_stall_table(found.rows),
         alt=f"{title}. "
         + " ".join(
@@ -200,8 +198,13 @@ def stall_time(campaign: Campaign) -> Figure:
             t
             for t in (
                 note,
-                f"Stall: {METRICS['n_stalls'].definition}.",
-                f"Not told for {words.listed(found.unknown)}: no common clock or too few gaps."
+                say(
+                    "mixed_stalls.stall_time.note_stall", definition=METRICS["n_stalls"].definition
+                ),
+                say(
+                    "mixed_stalls.stall_time.note_told_common_clock",
+                    unknown=words.listed(found.unknown),
+                )
                 if found.unknown
                 else "",
             )
@@ -214,30 +217,33 @@ def _lost_to(row: pd.Series[Any]) -> str:
     """What takes the time in stalls: the sentence names prefills alone only where they are all."""
     n, by_prefill = row["all_n_stalls"], row["all_n_prefill_stalls"]
     if by_prefill == n:
-        return "Waiting for other requests' prefills takes"
-    return f"Stalls, {by_prefill:,} of {n:,} of them by other requests' prefills, take"
+        return say("mixed_stalls.lost_to.waiting_requests_prefills")
+    return say("mixed_stalls.lost_to.stalls_requests_prefills", by_prefill=by_prefill, n=n)
 
 
 def stall_frequency(campaign: Campaign) -> Figure:
     """How many gaps are stalls over concurrency, against the 1 % that p99 can see."""
     found = _stalled(campaign)
-    title = "Mixed load: how often tokens stall"
+    title = say("mixed_stalls.stall_frequency.title_mixed_load_often")
     if found.rows.empty:
         return _no_stalls(campaign, "mixed-stall-frequency", title, found)
     rows = found.rows[found.rows["frequency"] > 0]
     none = found.rows[found.rows["frequency"] == 0]
     notes = [
-        _EXPECTED,
-        "The share is over all gaps, as p99 is; the table has the gaps inside requests apart.",
+        say("mixed_stalls.expected"),
+        say("mixed_stalls.stall_frequency.note_share_gaps_p99"),
     ]
     if len(none):
         notes.append(
-            f"No stall, so not on the log axis: {words.listed(none['row_label'], most=4)}."
+            say(
+                "mixed_stalls.stall_frequency.note_stall_log_axis",
+                row_label=words.listed(none["row_label"], most=4),
+            )
         )
     if rows.empty:
         return Figure(
             id="mixed-stall-frequency",
-            title="No gap is a stall in any mixed run",
+            title=say("mixed_stalls.stall_frequency.title_gap_stall_mixed"),
             table=_stall_table(found.rows),
             source=common.source(campaign, found.rows),
             runs=common.runs_of(found.rows),
@@ -278,15 +284,23 @@ def stall_frequency(campaign: Campaign) -> Figure:
     return Figure(
         id="mixed-stall-frequency",
         title=title,
-        subtitle=(
-            f"{condition_words(rows)} Beside each point its p99. "
-            f"n = {rows['n_gaps'].sum():,.0f} gaps; {common.interval(rows['n_runs'])}."
+        subtitle=say(
+            "mixed_stalls.stall_frequency.subtitle",
+            condition_words=condition_words(rows),
+            n_gaps=rows["n_gaps"].sum(),
+            interval=common.interval(rows["n_runs"]),
         ),
-        chart=against_one_percent(points, "gaps that are stalls (log)", expected=expected),
+        chart=against_one_percent(
+            points, say("mixed_stalls.stall_frequency.chart"), expected=expected
+        ),
         table=_stall_table(found.rows),
         alt=f"{title}. "
         + " ".join(
-            f"{r['row_label']}: {words.percent(r['frequency'])} of gaps."
+            say(
+                "mixed_stalls.stall_frequency.alt",
+                row_label=r["row_label"],
+                frequency=words.percent(r["frequency"]),
+            )
             for r in rows.to_dict("records")
         ),
         source=common.source(campaign, rows),
@@ -297,19 +311,21 @@ def stall_frequency(campaign: Campaign) -> Figure:
 
 def _blind_title(below: pd.DataFrame, above: pd.DataFrame) -> str:
     if below.empty:
-        return "Stalls are more than 1 % of gaps everywhere, so p99 sees them"
+        return say("mixed_stalls.blind_title.stalls_gaps_everywhere")
     if above.empty:
-        return "Stalls stay below 1 % of gaps, where p99 cannot see them"
+        return say("mixed_stalls.blind_title.stalls_stay_below")
     first = above.sort_values("concurrency", kind="stable").iloc[0]
     last = below.sort_values("concurrency", kind="stable").iloc[-1]
     if last["concurrency"] < first["concurrency"]:
-        return (
-            f"Stalls are there at {last['concurrency']} in flight already; p99 sees them only from "
-            f"{first['concurrency']} on, where they pass 1 % of gaps"
+        return say(
+            "mixed_stalls.blind_title.stalls_flight_already",
+            concurrency=last["concurrency"],
+            concurrency_2=first["concurrency"],
         )
-    return (
-        f"p99 sees the stalls of {words.count(len(above), 'condition')} and is blind to those of "
-        f"{words.count(len(below), 'condition')}, where they are below 1 % of gaps"
+    return say(
+        "mixed_stalls.blind_title.p99_sees_stalls",
+        conditions=words.count(len(above), "condition"),
+        conditions_2=words.count(len(below), "condition"),
     )
 
 
@@ -325,25 +341,24 @@ def hidden(campaign: Campaign) -> Statement:
     worst = unseen[unseen["stall_share"] > _HIDDEN_SHARE]
     if len(worst):
         row = common.top(worst, worst["stall_share"])
-        sentence = (
-            f"Warning: p99 hides stalls at {row['row_label']}. They are "
-            f"{words.percent(row['frequency'])} of gaps, below the 1 % that p99 can see, and take "
-            f"{words.percent(row['stall_share'])} of the decode time."
+        sentence = say(
+            "mixed_stalls.hidden.sentence_warning_p99_hides",
+            row_label=row["row_label"],
+            frequency=words.percent(row["frequency"]),
+            stall_share=words.percent(row["stall_share"]),
         )
     elif len(unseen):
         row = common.top(unseen, unseen["stall_share"])
-        sentence = (
-            f"p99 does not see the stalls at {row['row_label']} "
-            f"({words.percent(row['frequency'])} of gaps), but they take only "
-            f"{words.percent(row['stall_share'])} of the decode time; the limit for a warning is "
-            f"{words.percent(_HIDDEN_SHARE)}."
+        sentence = say(
+            "mixed_stalls.hidden.sentence_p99_see_stalls",
+            row_label=row["row_label"],
+            frequency=words.percent(row["frequency"]),
+            stall_share=words.percent(row["stall_share"]),
+            hidden_share=words.percent(_HIDDEN_SHARE),
         )
     else:
         row = common.bottom(rows, rows["frequency"])
-        sentence = (
-            "No mixed condition has stalls that p99 misses: they are more than 1 % of gaps, or "
-            "there are none."
-        )
+        sentence = say("mixed_stalls.hidden.sentence_mixed_condition_stalls")
     several = row["n_runs"] > 1
     return Statement(
         id=name,
@@ -358,7 +373,7 @@ def hidden(campaign: Campaign) -> Statement:
         interval=words.spread(int(row["n_runs"])),
         runs=tuple(row["runs"]),
         figure="mixed-stall-frequency",
-        would_change="another decode-only baseline, or more runs near the 1 % line",
+        would_change=say("mixed_stalls.hidden.would_change"),
         verdict=bool(len(worst)),
         rank=45,
         marks=common.marks(campaign, runs=tuple(row["runs"])),

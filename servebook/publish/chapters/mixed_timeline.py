@@ -16,6 +16,7 @@ from servebook.publish.chapters.gaps import mixed_rows
 from servebook.publish.chapters.mixed_windows import GRID, MOST_LANES, OVER, Window, window
 from servebook.publish.charts.engine_timeline import timeline
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["engine_timeline"]
@@ -39,7 +40,7 @@ _COLOURS = {
 
 def engine_timeline(campaign: Campaign) -> Figure:
     """Requests as lanes: queue, prefill, decode, and the stalls that stop them, run by run."""
-    figure, title = "mixed-engine-timeline", "Mixed load: the engine's timeline"
+    figure, title = "mixed-engine-timeline", say("mixed_timeline.engine_timeline.mixed_load_engine")
     if (nothing := stalled.no_causes(campaign, figure, title)) is not None:
         return nothing
     runs = _ordered(campaign)
@@ -50,10 +51,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
         most = _MOST_BLOCKS if not windows else _ALL_BLOCKS // min(len(runs), _MOST_RUNS)
         windows.append(window(campaign.tables, one, min(most, _MOST_BLOCKS)))
     if not windows or windows[0].around is None:
-        why = (
-            "No mixed run has a step that a prefill stalled and that could be recovered from its "
-            "token times: there is nothing to draw a timeline around."
-        )
+        why = say("mixed_timeline.engine_timeline.why")
         return Figure(id=figure, title=title, missing=why)
     first, row = windows[0], row_of[windows[0].run_id]
     looks = theme.looks(campaign.manifest.configurations)
@@ -64,15 +62,16 @@ def engine_timeline(campaign: Campaign) -> Figure:
     title = _title(first)
     blocks = pd.concat([w.blocks.assign(run=w.run_id) for w in windows], ignore_index=True)
     labels = {w.run_id: f"{row_of[w.run_id]['row_label']} · {w.run_id}" for w in windows}
-    chosen = " Another run can be chosen." if len(windows) > 1 else ""
+    chosen = say("mixed_timeline.engine_timeline.chosen") if len(windows) > 1 else ""
     return Figure(
         id=figure,
         title=title,
-        subtitle=(
-            f"{row['row_label']}, {words.duration((first.end_ns - first.begin_ns) / 1e9)} of one "
-            "run. Every lane is a request in flight. Bars across lanes: gaps that are stalls, "
-            f"{words.percent(lost / decode if decode else float('nan'))} of the time that answers "
-            f"decode in this window.{chosen}"
+        subtitle=say(
+            "mixed_timeline.engine_timeline.subtitle",
+            row_label=row["row_label"],
+            end_ns=words.duration((first.end_ns - first.begin_ns) / 1e9),
+            lost=words.percent(lost / decode if decode else float("nan")),
+            chosen=chosen,
         ),
         chart=timeline(
             blocks,
@@ -93,10 +92,10 @@ def engine_timeline(campaign: Campaign) -> Figure:
             ),
         ),
         table=pd.concat([_shares(w, labels[w.run_id]) for w in windows], ignore_index=True),
-        alt=f"{title}. Requests as lanes over time; stalls stand at the same time in all lanes.",
-        source=(
-            f"{common.source(campaign, rows[rows['row_label'] == row['row_label']])}; one run at "
-            "a time"
+        alt=say("mixed_timeline.engine_timeline.alt", title=title),
+        source=say(
+            "mixed_timeline.engine_timeline.source",
+            source=common.source(campaign, rows[rows["row_label"] == row["row_label"]]),
         ),
         runs=tuple(w.run_id for w in windows),
         notes=_notes(runs, windows),
@@ -107,13 +106,17 @@ def _title(first: Window) -> str:
     around = first.around
     assert around is not None
     n, tokens = around["n_prompts"], around["tokens"]
-    of = "" if np.isnan(tokens) else f" of {words.number(tokens)} tokens"
-    if of and n > 1:
-        of = of.replace(" of ", " of together ")
-    return (
-        f"{words.capital(words.count(n, 'prompt', spelled=True))}{of} "
-        f"{'stops' if n == 1 else 'stop'} {words.count(around['n_stalled'], 'running answer')} for "
-        f"{words.milliseconds(around['lost_ns'] / 1e6)}"
+    of = ""
+    if not np.isnan(tokens):
+        key = "mixed_timeline.title.of_together" if n > 1 else "mixed_timeline.title.of"
+        of = say(key, tokens=words.number(tokens))
+    return say(
+        "mixed_timeline.title.for",
+        prompts=words.capital(words.count(n, "prompt", spelled=True)),
+        of=of,
+        stops=say("mixed_timeline.title.stops") if n == 1 else say("mixed_timeline.title.stop"),
+        running_answers=words.count(around["n_stalled"], "running answer"),
+        lost_ns=words.milliseconds(around["lost_ns"] / 1e6),
     )
 
 
@@ -121,7 +124,9 @@ def _remark(one: Window) -> str:
     if one.around is None:
         return ""
     tokens = one.around["tokens"]
-    said = "" if np.isnan(tokens) else f"{words.number(tokens)} tokens"
+    said = (
+        "" if np.isnan(tokens) else say("mixed_timeline.remark.said", tokens=words.number(tokens))
+    )
     return ", ".join(filter(None, (words.count(one.around["n_prompts"], "prompt"), said)))
 
 
@@ -142,7 +147,7 @@ def _shares(one: Window, label: str) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "run": label,
-            "what": [_MEANS[kind] for kind in kinds],
+            "what": [say(_MEANS[kind]) for kind in kinds],
             "time of all lanes (ms)": [inside[kind] for kind in kinds],
             "share of all lanes' time (%)": [100 * inside[kind] / whole for kind in kinds],
         }
@@ -150,13 +155,13 @@ def _shares(one: Window, label: str) -> pd.DataFrame:
 
 
 _MEANS = {
-    "queue": "queue: sent, its prompt not yet at work",
-    "wait": "wait: sent, no first token yet (queue or prefill)",
-    "prefill": "prefill: its prompt at work",
-    "decode": "decode: first token to last, stalls included",
-    "stall": "stall by a prefill of another request (within decode)",
-    "link": "stall by a link (within decode)",
-    "unexplained": "unexplained stall (within decode)",
+    "queue": "mixed_timeline.queue",
+    "wait": "mixed_timeline.wait",
+    "prefill": "mixed_timeline.prefill",
+    "decode": "mixed_timeline.decode",
+    "stall": "mixed_timeline.stall",
+    "link": "mixed_timeline.link",
+    "unexplained": "mixed_timeline.unexplained",
 }
 
 
@@ -183,29 +188,29 @@ def _notes(runs: list[ClassifiedRun], windows: list[Window]) -> tuple[str, ...]:
     least = min(w.end_ns - w.begin_ns for w in windows)
     cut = [w for w in windows if w.n_lanes == MOST_LANES]
     notes = [
-        (
-            "Prefills and stalls stand on the engine's clock as recovered from the token times of "
-            f"all {words.count(int(one.tokens.isl.size), 'request')} of the run; queue and ends "
-            "are the client's."
+        say(
+            "mixed_timeline.notes.note_prefills_stalls_stand",
+            requests=words.count(int(one.tokens.isl.size), "request"),
         ),
-        (
-            f"Drawn on a grid of {words.milliseconds(grid / 1e6)}; what is shorter is left out, a "
-            "stall is never narrower. The run shown first is the one with the most stalls among "
-            f"those with at most {_MODERATE} requests in flight; the window lies around the "
-            "prefill that stalled the most answers."
+        say(
+            "mixed_timeline.notes.note_drawn_grid_shorter",
+            grid=words.milliseconds(grid / 1e6),
+            moderate=_MODERATE,
         ),
-        f"The shortest window has {words.milliseconds(least / 1e6)}, where more was at work than "
-        "a picture holds."
+        say("mixed_timeline.notes.note_shortest_window_work", least=words.milliseconds(least / 1e6))
         if least < first.end_ns - first.begin_ns
         else "",
-        f"Drawn: the first {MOST_LANES} lanes{'' if len(windows) == 1 else ' of a run'}."
+        say(
+            "mixed_timeline.notes.note_drawn_first_lanes",
+            most_lanes=MOST_LANES,
+            run="" if len(windows) == 1 else say("mixed_timeline.notes.note_run"),
+        )
         if cut
         else "",
-        f"Drawn: {len(windows)} of {len(runs)} mixed runs, those with the fewest requests in "
-        "flight."
+        say("mixed_timeline.notes.note_drawn_mixed_runs", n_windows=len(windows), n_runs=len(runs))
         if len(runs) > len(windows)
         else "",
-        "Where prompts share steps with decodes, queue and prefill cannot be told apart."
+        say("mixed_timeline.notes.note_prompts_share_steps")
         if any(other.style == "shared" for other in runs[: len(windows)])
         else "",
     ]

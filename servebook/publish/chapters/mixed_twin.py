@@ -12,6 +12,7 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.charts.ratios import around_one
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["twin", "twin_statement"]
@@ -30,18 +31,17 @@ def twin(campaign: Campaign) -> Figure:
     name = "mixed-twin"
     rows = mixed_rows(campaign)
     if rows.empty:
-        return common.absent(campaign, name, "Mixed load: two configurations", WORKLOAD)
+        return common.absent(
+            campaign, name, say("mixed_twin.twin.mixed_load_configurations"), WORKLOAD
+        )
     pair = common.opponents(campaign, rows)
     found = {m: factors(rows, m, *pair) for m in _TWIN} if pair else {}
     shared = [f for f in found.values() if len(f)]
     if not pair or not shared:
         return Figure(
             id=name,
-            title="Mixed load: no two configurations at one condition",
-            missing=(
-                "No two configurations ran the same mixed condition (client, lengths and "
-                "concurrency), so none are set against one another."
-            ),
+            title=say("mixed_twin.twin.title"),
+            missing=say("mixed_twin.twin.missing"),
         )
     key = ["client", "isl", "osl", "concurrency"]
     at = shared[0].sort_values(["concurrency", "client"], kind="stable").iloc[-1][key]
@@ -82,12 +82,20 @@ def twin(campaign: Campaign) -> Figure:
         id=name,
         title=title,
         subtitle=(
-            f"{compared.words} {words.capital(common.in_flight(at['concurrency']))}, "
-            f"{words.lengths(at['isl'], at['osl'])}, {at['client']}. Runs: "
-            f"{frame['n_baseline'].max()} of {first}, {frame['n_candidate'].max()} of {second}"
-            + ("; no interval for one run." if least < 2 else ".")
+            say(
+                "mixed_twin.twin.subtitle_runs",
+                compared=compared.words,
+                in_flight=words.capital(common.in_flight(at["concurrency"])),
+                lengths=words.lengths(at["isl"], at["osl"]),
+                client=at["client"],
+                n_baseline=frame["n_baseline"].max(),
+                first=first,
+                n_candidate=frame["n_candidate"].max(),
+                second=second,
+            )
+            + (say("mixed_twin.twin.subtitle_interval_run") if least < 2 else ".")
         ),
-        chart=around_one(frame, f"{second} ÷ {first} (log)"),
+        chart=around_one(frame, say("mixed_twin.twin.chart", second=second, first=first)),
         table=pd.DataFrame(
             {
                 "metric": [METRICS[m].label for m in frame["metric"]],
@@ -100,7 +108,11 @@ def twin(campaign: Campaign) -> Figure:
             }
         ),
         alt=f"{title}. " + " ".join(f"{r['label']} ({r['text']})." for r in lines),
-        source=f"{campaign.manifest.provenance}: records of {words.count(len(runs), 'run')}",
+        source=say(
+            "shared.records_of",
+            provenance=campaign.manifest.provenance,
+            runs=words.count(len(runs), "run"),
+        ),
         runs=runs,
     )
 
@@ -125,18 +137,20 @@ def twin_statement(campaign: Campaign) -> Statement:
         metric=str(apart["metric"]),
         value=float(max(apart["ratio"], 1 / apart["ratio"])),
         unit="ratio",
-        caption=f"{'better' if gain > 1 else 'worse'} {apart['metric']}",
+        caption=_which(gain, metric=apart["metric"]),
         n=int(used["n_ok"].sum()),
         n_of="requests",
         interval=(
-            "no interval: one run on a side" if least < 2 else f"medians of {least} runs a side"
+            say("shared.no_interval_one_run_on_a")
+            if least < 2
+            else say("mixed_twin.twin_statement.interval", least=least)
         ),
         runs=figure.runs,
         figure=figure.id,
         would_change=(
-            "repeats on both sides whose ranges overlap"
+            say("shared.repeats_on_both_sides_whose_ranges")
             if least < 2
-            else "further repeats, or another concurrency"
+            else say("mixed_twin.twin_statement.would_change")
         ),
         # With several settings apart the ratio is theirs together: no finding of one of them.
         verdict=len(compared.differ) == 1,
@@ -150,7 +164,11 @@ def _said(ratio: float, better: str) -> str:
     if 1 / 1.05 <= ratio <= 1.05:
         return words.deviation(ratio - 1)
     gain = ratio if better == "higher" else 1 / ratio
-    return f"{words.factor(max(gain, 1 / gain))} {'better' if gain > 1 else 'worse'}"
+    return _which(gain, metric=words.factor(max(gain, 1 / gain)), what="said")
+
+
+def _which(gain: float, *, metric: str, what: str = "caption") -> str:
+    return say(f"mixed_twin.{what}.{'better' if gain > 1 else 'worse'}", metric=metric)
 
 
 def _trade(frame: pd.DataFrame, first: str, second: str) -> str:
@@ -163,14 +181,25 @@ def _trade(frame: pd.DataFrame, first: str, second: str) -> str:
             better.append((gain, info.label))
         elif gain < 1 / 1.05:
             worse.append((1 / gain, info.label))
-    text = words.capital(f"{second} against {first}")
+    text = words.capital(say("mixed_twin.trade.text", second=second, first=first))
     if better and worse:
         (gain, what), (loss, price) = max(better), max(worse)
-        return f"{text}: {what} is {words.times(gain)} better, {price} {words.times(loss)} worse"
+        return say(
+            "mixed_twin.trade.better_worse",
+            text=text,
+            what=what,
+            gain=words.times(gain),
+            price=price,
+            loss=words.times(loss),
+        )
     if better:
         gain, what = max(better)
-        return f"{text}: {what} is {words.times(gain)} better, nothing is worse by more than 5 %"
+        return say(
+            "mixed_twin.trade.better_nothing_worse", text=text, what=what, gain=words.times(gain)
+        )
     if worse:
         loss, price = max(worse)
-        return f"{text}: {price} is {words.times(loss)} worse, nothing is better by more than 5 %"
-    return f"{text}: nothing differs by more than 5 %"
+        return say(
+            "mixed_twin.trade.worse_nothing_better", text=text, price=price, loss=words.times(loss)
+        )
+    return say("mixed_twin.trade.nothing_differs", text=text)

@@ -19,6 +19,7 @@ from servebook.publish import words
 from servebook.publish.chapters.decomposition_grid import METRIC, grid, memory
 from servebook.publish.chapters.reuse import plain
 from servebook.publish.output import Section
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -42,43 +43,49 @@ def commands(campaign: Campaign) -> Section:
     runs = _runs(campaign, beside)
     known = [r for r in runs if r.client in CLIENTS]
     changed = differing([base, new])
-    what = (
-        f"{new.label} would stand beside {base.label}, from which it differs in "
-        f"{words.listed(changed)}"
+    what = say(
+        "next_run.commands.what", new=new.label, base=base.label, changed=words.listed(changed)
     )
     if not known:
         clients = words.listed(sorted({r.client for r in runs}))
         why = (
-            f"the runs of {beside.label} are of {clients}, whose options are not known here"
+            say("next_run.commands.why_runs_options_known", beside=beside.label, clients=clients)
             if runs
-            else "no run of the campaign states its lengths and concurrency"
+            else say("next_run.commands.why_run_campaign_states")
         )
-        return Section(_ID, (f"{what}. There is no command to give: {why}.",))
+        return Section(_ID, (say("next_run.commands.command_give", what=what, why=why),))
     left = len(runs) - len(known[:_MOST])
     repeated = words.count(len(known[:_MOST]), "run")
-    text = (
-        f"{what}. These commands repeat {repeated} of {beside.label}: client, lengths, concurrency "
-        "and number of requests are those of the dumps. In capitals: what no dump tells. Options "
-        "of the client that leave no trace in a dump are those of a plain run."
+    text = say(
+        "next_run.commands.commands_repeat_client",
+        what=what,
+        repeated=repeated,
+        beside=beside.label,
     )
     if left:
-        text += f" {words.count(left, 'further run')} can be repeated in the same way."
+        text += say(
+            "next_run.commands.can_repeated_way", further_runs=words.count(left, "further run")
+        )
     return Section(_ID, (text,), code=_script(campaign, base, new, known[:_MOST]))
 
 
 def _script(campaign: Campaign, base: Configuration, new: Configuration, runs: list[Run]) -> str:
     lines = [
-        f"# 1. Serve it: {_one_line(new.label)}, the rest as {_one_line(base.label)}.",
-        f"# 2. In the folder {_one_line(campaign.root.name)}, with the server's address:",
+        say(
+            "next_run.script.serve_rest",
+            one_line=_one_line(new.label),
+            one_line_2=_one_line(base.label),
+        ),
+        say("next_run.script.folder_server_address", one_line=_one_line(campaign.root.name)),
         "URL=http://HOST:PORT",
     ]
     if any(r.model is None for r in runs):
         lines.append("MODEL=NAME-OF-THE-MODEL")
     lines += [told for r in runs if (told := client_command(r, new.name))]
-    lines += ["", "# 3. Add to campaign.yaml,"]
+    lines += ["", say("next_run.script.add_campaign_yaml")]
     if campaign.manifest.configuration(new.name) is None:
-        lines += ["#    below configurations:", _comment(configuration_lines(new))]
-    lines += ["#    below runs:"]
+        lines += [say("next_run.script.below_configurations"), _comment(configuration_lines(new))]
+    lines += [say("next_run.script.below_runs")]
     lines += [_comment(run_line(r, new.name)) for r in runs]
     return "\n".join(lines)
 
@@ -178,11 +185,5 @@ def _run(row: Mapping[Any, Any], about: Mapping[Any, Any]) -> Run:
 
 def _nothing(campaign: Campaign) -> str:
     if all(isinstance(grid(campaign, w), str) for w in METRIC):
-        return (
-            "Which run would part settings that change together is not known: no condition was "
-            "run on two configurations that differ in a stated setting."
-        )
-    return (
-        "No run is missing: every combination of the settings that differ was run, or does not "
-        "fit into the memory."
-    )
+        return say("next_run.nothing.run_would_part")
+    return say("next_run.nothing.run_missing_every")

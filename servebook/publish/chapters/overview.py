@@ -12,6 +12,7 @@ from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.charts.matrix import heads_of, of_settings
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["CLOSE", "glance"]
@@ -27,16 +28,27 @@ _ID = "overview"
 class _Headline:
     workload: str
     metric: str
-    noun: str  # in the title
-    unit: str  # below the workload in the picture
+    noun: str  # key of its words in the title
+    unit: str  # key of those below the workload in the picture
 
 
 _HEADLINES = (
-    _Headline("prefill", "input_throughput_tok_s", "prefill rate", "input tokens/s"),
-    _Headline("decode", "output_throughput_tok_s", "decode rate", "output tokens/s"),
-    _Headline("mixed", "output_throughput_tok_s", "mixed rate", "output tokens/s"),
-    _Headline("mixed", "ttft_mean_ms", "TTFT", "TTFT mean, ms"),
-    _Headline("mixed", "itl_p99_over_p50", "tail", "ITL p99 ÷ median"),
+    _Headline(
+        "prefill", "input_throughput_tok_s", "shared.prefill_rate", "overview.headlines.input"
+    ),
+    _Headline(
+        "decode",
+        "output_throughput_tok_s",
+        "overview.headlines.decode",
+        "overview.headlines.output",
+    ),
+    _Headline(
+        "mixed", "output_throughput_tok_s", "overview.headlines.mixed", "overview.headlines.output"
+    ),
+    _Headline("mixed", "ttft_mean_ms", "overview.headlines.ttft", "overview.headlines.ttft_mean"),
+    _Headline(
+        "mixed", "itl_p99_over_p50", "overview.headlines.tail", "overview.headlines.itl_tail"
+    ),
 )
 _CONDITION = ["client", "isl", "osl", "reuse", "concurrency"]
 
@@ -91,7 +103,7 @@ def _winners(lines: pd.DataFrame) -> dict[str, list[str]]:
         ordered = rows.sort_values(["value", "configuration"], ascending=lower, kind="stable")
         first, second = ordered["value"].iloc[:2]
         if max(first, second) > (1 + CLOSE) * min(first, second):
-            ahead.setdefault(str(ordered["configuration"].iloc[0]), []).append(head.noun)
+            ahead.setdefault(str(ordered["configuration"].iloc[0]), []).append(say(head.noun))
     return ahead
 
 
@@ -99,19 +111,20 @@ def _title(campaign: Campaign, lines: pd.DataFrame) -> str:
     names = [c.name for c in campaign.manifest.configurations]
     if not common.several(lines["configuration"]):
         only = common.label(campaign, str(lines["configuration"].iloc[0]))
-        return f"Headline values of {only}, each at its highest load"
+        return say("overview.title.headline_values_highest", only=only)
     ahead = _winners(lines)
     if not ahead:
-        return (
-            f"No configuration is ahead of all others by more than {words.percent(CLOSE)} in any "
-            "headline metric"
-        )
+        return say("overview.title.configuration_ahead_others", close=words.percent(CLOSE))
     said = [
-        f"{common.label(campaign, name)} in {words.listed(ahead[name])}"
+        say(
+            "overview.title.said",
+            name=common.label(campaign, name),
+            ahead=words.listed(ahead[name]),
+        )
         for name in names
         if name in ahead
     ]
-    return f"Ahead by more than {words.percent(CLOSE)}: {'; '.join(said)}"
+    return say("overview.title.ahead", close=words.percent(CLOSE), said="; ".join(said))
 
 
 def _shown(value: float, metric: str) -> str:
@@ -120,7 +133,7 @@ def _shown(value: float, metric: str) -> str:
 
 def _lacking(name: str, head: _Headline, every: pd.DataFrame) -> str:
     ran = (every["configuration"] == name) & (every["workload"] == head.workload)
-    return "other load" if ran.any() else "not run"
+    return say("overview.lacking") if ran.any() else say("shared.not_run")
 
 
 def _picture(campaign: Campaign, lines: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -135,8 +148,12 @@ def _picture(campaign: Campaign, lines: pd.DataFrame) -> tuple[pd.DataFrame, pd.
         head = _HEADLINES[int(str(place))]
         lower = METRICS[head.metric].better == "lower"
         best = rows["value"].min() if lower else rows["value"].max()
-        row = (
-            f"{head.workload} at {rows['concurrency'].iloc[0]}\n{head.unit}{' ↓' if lower else ''}"
+        row = say(
+            "overview.picture.row",
+            workload=head.workload,
+            concurrency=rows["concurrency"].iloc[0],
+            unit=say(head.unit),
+            text=" ↓" if lower else "",
         )
         by = dict(zip(rows["configuration"], rows["value"].astype(float), strict=True))
         for column, c in enumerate(settings):
@@ -161,9 +178,9 @@ def glance(campaign: Campaign) -> Figure:
     if lines.empty:
         return Figure(
             id=_ID,
-            title="No run can be set against another",
+            title=say("overview.glance.title"),
             missing=" ".join(
-                ["This campaign has no run that can be compared.", *common.left_out_notes(campaign)]
+                [say("shared.this_campaign_has_no_run_that"), *common.left_out_notes(campaign)]
             ),
         )
     title = _title(campaign, lines)
@@ -172,14 +189,17 @@ def glance(campaign: Campaign) -> Figure:
     present = set(lines["configuration"])
     mark = ""
     if first in present and second in present and first and second:
-        pair = f"{common.label(campaign, second)} against {common.label(campaign, first)}"
+        pair = say(
+            "overview.glance.pair",
+            second=common.label(campaign, second),
+            first=common.label(campaign, first),
+        )
         mark = f" {pair}: {common.comparison(campaign, (first, second)).words}."
         mark = mark.replace("..", ".")
     rule = (
-        "Each row at one client, lengths and load: those that most configurations ran, of several "
-        "the highest load (the number beside the workload, in requests in flight). "
+        say("overview.glance.rule_row_client_lengths")
         if several
-        else "The number beside the workload is the requests in flight. "
+        else say("overview.glance.rule_number_beside_workload")
     )
     cells, heads = _picture(campaign, lines)
     drawable = len(heads) <= _MOST_COLUMNS
@@ -206,8 +226,8 @@ def glance(campaign: Campaign) -> Figure:
         title=title,
         subtitle=(
             rule
-            + ("Bars: share of the row's largest value; bold: best; " if several else "")
-            + "↓: lower is better. "
+            + (say("overview.glance.subtitle_bars_share_row") if several else "")
+            + say("overview.glance.subtitle_lower_better")
             + f"{words.capital(common.interval(lines['n_runs']))}.{mark}"
         ),
         chart=of_settings(cells, heads, row_px=_ROW_PX, bold_names=False) if drawable else None,

@@ -10,7 +10,7 @@ from servebook.read.campaign import Campaign
 
 __all__ = ["saturation", "throughput", "ttft", "verdict"]
 
-_PREFILL = Sweep("prefill", "Prefill", "input_throughput_tok_s", "input tokens/s")
+_PREFILL = Sweep("prefill", "input_throughput_tok_s", "input tokens/s")
 
 
 def throughput(campaign: Campaign) -> Figure:

@@ -7,17 +7,18 @@ import pandas as pd
 from servebook.explain.reconstruct.plan import RECIPES, Planned, read_plan
 from servebook.publish import words
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["recipes"]
 
 _WORDS = {
-    "decode_s": "decode step",
-    "prefill_tok_s": "prefill rate",
-    "spread_up": "spread of decode steps",
-    "slow_start": "slow start",
-    "pause_s": "pause",
-    "delay_s": "delay",
+    "decode_s": "recipes.decode_s",
+    "prefill_tok_s": "shared.prefill_rate",
+    "spread_up": "recipes.spread_up",
+    "slow_start": "recipes.slow_start",
+    "pause_s": "recipes.pause",
+    "delay_s": "recipes.delay",
 }
 
 
@@ -26,9 +27,9 @@ def recipes(campaign: Campaign) -> Figure:
     if not (campaign.root / RECIPES).is_file():
         return Figure(
             "appendix-recipes",
-            "No dump of this campaign comes from a recipe",
-            missing=f"The campaign has no {RECIPES}: its dumps were not made by a model.",
-            source="campaign folder",
+            say("recipes.recipes.dump_campaign_comes"),
+            missing=say("recipes.recipes.missing", recipes=RECIPES),
+            source=say("recipes.recipes.source_campaign_folder"),
         )
     plan = read_plan(campaign.root)
     fitted = [planned for planned in plan if planned.condition.targets]
@@ -36,18 +37,19 @@ def recipes(campaign: Campaign) -> Figure:
     catch_all = max(planned.recipe.catch_all_s() for planned in plan)
     return Figure(
         "appendix-recipes",
-        f"{words.count(len(fitted), 'run')} of {len(plan)} meet their printed figures to "
-        f"{words.percent(worst)}; at most {words.number(catch_all)} s of a request are unexplained",
-        subtitle="One row per run. Catch-all: seconds per request that no part of the engine "
-        "model explains (the pause between requests and the delay before the engine).",
+        say(
+            "recipes.recipes.meet_printed_figures",
+            runs=words.count(len(fitted), "run"),
+            n_plan=len(plan),
+            worst=words.percent(worst),
+            catch_all=words.number(catch_all),
+        ),
+        subtitle=say("recipes.recipes.subtitle"),
         table=pd.DataFrame([_row(planned) for planned in plan]),
-        source="model: the engine model, fitted to the printed figures",
+        source=say("recipes.recipes.source_model_engine_model"),
         notes=(
-            (
-                "Whole prompts make a batch, or, where a full prefill step is given, prompts span "
-                "steps of that much prompt work."
-            ),
-            "What each parameter means stands in docs/reconstruction.md.",
+            say("recipes.recipes.note_whole_prompts_make"),
+            say("recipes.recipes.note_parameter_means_stands"),
         ),
     )
 
@@ -56,8 +58,9 @@ def _row(planned: Planned) -> dict[str, object]:
     recipe, condition = planned.recipe, planned.condition
     return {
         "run": condition.run.removesuffix(".json.gz"),
-        "fitted to": ", ".join(sorted(condition.targets)) or "nothing printed: the model alone",
-        "free": ", ".join(_WORDS.get(name, name) for name in planned.free) or "nothing",
+        "fitted to": ", ".join(sorted(condition.targets)) or say("recipes.row.fitted_to"),
+        "free": ", ".join(say(_WORDS[name]) if name in _WORDS else name for name in planned.free)
+        or say("recipes.row.free"),
         "decode step (ms)": recipe.decode_s * 1e3,
         "prefill rate (tokens/s)": recipe.prefill_tok_s,
         "prompts per batch": None if recipe.full_step_s > 0 else recipe.prompts_per_batch,

@@ -15,13 +15,13 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse import noise, plain
 from servebook.publish.charts.differences import around_zero
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign, load
 from servebook.read.manifest import FILENAME
 
 __all__ = ["side_by_side", "side_by_side_statement"]
 
 _ID = "reproducibility"
-_TITLE = "Reproducibility: no other campaign to set beside"
 _METRIC = {
     "prefill": ("input_throughput_tok_s", "ttft_mean_ms"),
     "decode": ("output_throughput_tok_s", "tpot_mean_ms"),
@@ -35,20 +35,21 @@ def _sibling(campaign: Campaign, other: str) -> Campaign | str:
     """The other campaign: the argument, else the manifest's ``sibling``; words where none."""
     named = other or campaign.manifest.sibling
     if not named:
-        return (
-            "The manifest names no sibling (`sibling: ../other-campaign`), and no other campaign "
-            "was given: whether these conditions come out the same another time is not known."
-        )
+        return say("reproducibility.sibling.manifest_names_sibling")
     path = (Path(other) if other else campaign.root / named).resolve()
     if path == campaign.root.resolve():
-        return "The sibling is this campaign itself, which says nothing of reproducibility."
+        return say("reproducibility.sibling.sibling_campaign_itself")
     if not (path / FILENAME).is_file():
-        return f"The sibling {named} holds no {FILENAME} here, so nothing stands beside."
+        return say("reproducibility.sibling.sibling_holds_here", named=named, filename=FILENAME)
     if path not in _loaded:
         try:
             _loaded[path] = load(path)
         except ServebookError as error:
-            return f"The sibling {named} cannot be read: {str(error).replace(str(path), named)}"
+            return say(
+                "reproducibility.sibling.sibling_cannot_read",
+                named=named,
+                error=str(error).replace(str(path), named),
+            )
     return _loaded[path]
 
 
@@ -107,10 +108,7 @@ def _found(campaign: Campaign, other: str) -> tuple[Campaign, pd.DataFrame] | st
         return there
     rows = _pairs(campaign, there)
     if rows.empty:
-        return (
-            f"No condition of {there.manifest.title} repeats one of this campaign on a "
-            "configuration with the same stated settings."
-        )
+        return say("reproducibility.found", title=there.manifest.title)
     # Where several configurations here could be the one there, the fullest pair is shown.
     counts = rows.groupby(["here", "there"]).size().sort_values(kind="stable")
     pair = counts.index[-1]
@@ -128,7 +126,7 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
     """Deviation of the other campaign, per condition, above the noise that this one knows."""
     found = _found(campaign, other)
     if isinstance(found, str):
-        return Figure(id=_ID, title=_TITLE, missing=found)
+        return Figure(id=_ID, title=say("reproducibility.title"), missing=found)
     there, rows = found
     first = rows.iloc[0]
     name = there.manifest.title
@@ -136,17 +134,25 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
     dots = [
         {
             "row": f"{r['workload']} {words.lengths_short(r['isl'], r['osl'])}, c{r['concurrency']}"
-            + ("" if r["client_here"] == r["client_there"] else ", other client"),
+            + (
+                ""
+                if r["client_here"] == r["client_there"]
+                else say("reproducibility.side_by_side.client")
+            ),
             "deviation": r["deviation"],
             "kind": METRICS[r["metric"]].label,
-            "tip": f"{METRICS[r['metric']].label}: {words.number(r['value_here'])} here, "
-            f"{words.number(r['value_there'])} there",
+            "tip": say(
+                "reproducibility.side_by_side.tip",
+                metrics=METRICS[r["metric"]].label,
+                value_here=words.number(r["value_here"]),
+                value_there=words.number(r["value_there"]),
+            ),
             "front": True,
         }
         for r in rows.to_dict("records")
     ] + [
         {
-            "row": f"{r['what']}, here",
+            "row": say("reproducibility.side_by_side.here", what=r["what"]),
             "deviation": r["deviation"],
             "kind": METRICS[r["metric"]].label,
             "tip": METRICS[r["metric"]].label,
@@ -155,9 +161,13 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
         for r in around.to_dict("records")
     ]
     rate = rows[rows["metric"].str.contains("throughput")]
-    title = "The same nominal conditions, another time: " + words.listed(
-        f"{w} {words.deviation(part['deviation'].min())} to "
-        f"{words.deviation(part['deviation'].max())}"
+    title = say("reproducibility.side_by_side.title_nominal_conditions_another") + words.listed(
+        say(
+            "reproducibility.side_by_side.title_to",
+            w=w,
+            deviation=words.deviation(part["deviation"].min()),
+            deviation_2=words.deviation(part["deviation"].max()),
+        )
         if common.several(part["deviation"])
         else f"{w} {words.deviation(part['deviation'].iloc[0])}"
         for w, part in rate.groupby("workload", sort=False)
@@ -165,12 +175,14 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
     settings = _settings_words(campaign, there, rows)
     return Figure(
         id=_ID,
-        title=f"{title} in throughput",
-        subtitle=(
-            f"{name} against this campaign, {common.label(campaign, first['here'])}. {settings} "
-            "One run a side: no interval. Grey: noise known here."
+        title=say("reproducibility.side_by_side.title_throughput", title=title),
+        subtitle=say(
+            "reproducibility.side_by_side.subtitle",
+            name=name,
+            here=common.label(campaign, first["here"]),
+            settings=settings,
         ),
-        chart=around_zero(pd.DataFrame(dots), "relative difference, there against here"),
+        chart=around_zero(pd.DataFrame(dots), say("reproducibility.side_by_side.chart")),
         table=pd.DataFrame(
             {
                 "Workload": rows["workload"],
@@ -187,22 +199,19 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
             }
         ),
         alt=f"{title}. {settings}",
-        source=(
-            f"{campaign.manifest.provenance}: "
-            f"{words.count(len(common.runs_of(rows)), 'run')} here, "
-            f"{there.manifest.provenance}: the campaign {there.name} there"
+        source=say(
+            "reproducibility.side_by_side.source",
+            provenance=campaign.manifest.provenance,
+            runs=words.count(len(common.runs_of(rows)), "run"),
+            provenance_2=there.manifest.provenance,
+            there=there.name,
         ),
         runs=common.runs_of(rows),
         notes=(
-            (
-                "Nominal: workload, lengths and concurrency agree, and no setting that both "
-                "manifests "
-                "state differs. What one of them does not state may differ."
-            ),
-            (
-                f"The other campaign's {words.count(there.inputs.num_rows, 'input file')} "
-                "are listed "
-                "on its own page."
+            say("reproducibility.side_by_side.note_nominal_workload_lengths"),
+            say(
+                "reproducibility.side_by_side.note_campaign_listed_page",
+                input_files=words.count(there.inputs.num_rows, "input file"),
             ),
             _cache_words(campaign, there, rows),
             *_provenance(campaign, there),
@@ -217,13 +226,20 @@ def _cache_words(campaign: Campaign, there: Campaign, rows: pd.DataFrame) -> str
     for side, name, where in sides:
         setting = side.manifest.configuration(name)
         stated = setting.prefix_caching if setting else None
-        state = "not stated" if stated is None else "on" if stated else "off"
+        state = say("shared.not_stated") if stated is None else "on" if stated else "off"
         reused = side.tables.runs["cache_reuse"].to_pylist().count(True)
         told.append(
             f"{state} {where}"
-            + (f" (left out: {words.count(reused, 'run')} with KV reuse)" if reused else "")
+            + (
+                say("reproducibility.cache_words.told", runs=words.count(reused, "run"))
+                if reused
+                else ""
+            )
         )
-    return f"Prefix cache by the manifests: {' and '.join(told)}."
+    return say(
+        "reproducibility.cache_words.prefix_cache_manifests",
+        told=say("reproducibility.cache_words.and").join(told),
+    )
 
 
 def _settings_words(campaign: Campaign, there: Campaign, rows: pd.DataFrame) -> str:
@@ -234,23 +250,37 @@ def _settings_words(campaign: Campaign, there: Campaign, rows: pd.DataFrame) -> 
     told = []
     for name in dict.fromkeys(first["one_sided"]):
         values = [SETTINGS[name](c) if c else None for c in (a, b)]
-        told.append(f"{name} ({values[0] or 'not stated'} here, {values[1] or 'not stated'} there)")
-    text = f"UNKNOWN: may differ in {words.listed(told)}." if told else "No stated setting differs."
+        told.append(
+            say(
+                "reproducibility.settings_words.told",
+                name=name,
+                values=values[0] or say("shared.not_stated"),
+                values_2=values[1] or say("shared.not_stated"),
+            )
+        )
+    text = (
+        say("reproducibility.settings_words.unknown_may_differ", told=words.listed(told))
+        if told
+        else say("reproducibility.settings_words.stated_setting_differs")
+    )
     pairs = rows[["client_here", "client_there"]].drop_duplicates()
-    other = [f"{x} here, {y} there" for x, y in pairs.itertuples(index=False) if x != y]
-    return f"{text} Clients: {words.listed(other)}." if other else text
+    other = [
+        say("reproducibility.settings_words.other", x=x, y=y)
+        for x, y in pairs.itertuples(index=False)
+        if x != y
+    ]
+    return (
+        say("reproducibility.settings_words.clients", text=text, other=words.listed(other))
+        if other
+        else text
+    )
 
 
 def _provenance(campaign: Campaign, there: Campaign) -> tuple[str, ...]:
     kinds = {campaign.manifest.provenance, there.manifest.provenance}
     if kinds == {"measured"}:
         return ()
-    return (
-        (
-            "Both sides were fitted to figures that were printed: the differences are those of the "
-            "print, not of dumps that were measured twice."
-        ),
-    )
+    return (say("reproducibility.provenance"),)
 
 
 def side_by_side_statement(campaign: Campaign, other: str = "") -> Statement:
@@ -263,17 +293,18 @@ def side_by_side_statement(campaign: Campaign, other: str = "") -> Statement:
     known = noise(campaign)
     beside = known[known["metric"].str.contains("throughput")]["deviation"].abs()
     larger = (
-        f", beside {words.percent(beside.max())} between clients or repeats here"
+        say("reproducibility.side_by_side_statement.larger", beside=words.percent(beside.max()))
         if len(beside)
         else ""
     )
     return Statement(
         id=f"{_ID}-verdict",
-        sentence=(
-            f"The same nominal conditions in {there.manifest.title} give "
-            f"{words.deviation(rate['deviation'].min())} to "
-            f"{words.deviation(rate['deviation'].max())} in throughput{larger}. A smaller "
-            "difference between configurations cannot be told from that."
+        sentence=say(
+            "reproducibility.side_by_side_statement.sentence",
+            title=there.manifest.title,
+            deviation=words.deviation(rate["deviation"].min()),
+            deviation_2=words.deviation(rate["deviation"].max()),
+            larger=larger,
         ),
         metric="throughput",
         value=100 * float(rate["deviation"].abs().max()),
@@ -282,10 +313,10 @@ def side_by_side_statement(campaign: Campaign, other: str = "") -> Statement:
         n_of="conditions",
         low=100 * float(rate["deviation"].min()),
         high=100 * float(rate["deviation"].max()),
-        interval="range over conditions, one run a side: no interval",
+        interval=say("reproducibility.side_by_side_statement.interval"),
         runs=common.runs_of(rate),
         figure=_ID,
-        would_change="repeats of both, on the same day with the same settings",
+        would_change=say("reproducibility.side_by_side_statement.would_change"),
         verdict=True,
         rank=56,
         marks=(*common.marks(campaign), "UNKNOWN"),

@@ -14,6 +14,7 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse_prefix import prefix_words
 from servebook.publish.charts.paired import paired
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["noise", "on_off", "on_off_statement", "plain"]
@@ -89,7 +90,7 @@ def noise(campaign: Campaign) -> pd.DataFrame:
                 {
                     "metric": metric,
                     "deviation": run[metric] / condition[metric] - 1,
-                    "what": "repeats of one condition",
+                    "what": say("reuse.noise.repeats_condition"),
                     "runs": (run["run_id"],),
                 }
                 for run in same.to_dict("records")
@@ -99,7 +100,7 @@ def noise(campaign: Campaign) -> pd.DataFrame:
         {
             "metric": pair["metric"],
             "deviation": pair["deviation"],
-            "what": "two clients on one condition",
+            "what": say("reuse.noise.clients_condition"),
             "runs": (pair["run_a"], pair["run_b"]),
         }
         for pair in pairs(every, _SHOWN).to_dict("records")
@@ -110,28 +111,25 @@ def noise(campaign: Campaign) -> pd.DataFrame:
 def _nothing(campaign: Campaign) -> str:
     known = _reuse(campaign)
     off = [c.label for c in campaign.manifest.configurations if c.prefix_caching is False]
-    cache = (
-        f" The prefix cache is off by the manifest ({words.listed(off, most=3)})." if off else ""
-    )
+    cache = say("reuse.nothing.cache", off=words.listed(off, most=3)) if off else ""
     if not known:
-        return (
-            "No run of this campaign states whether its prompts were repeated (cache_reuse in the "
-            f"manifest), so what KV reuse does is not known.{cache}"
-        )
-    return f"No condition was run with KV reuse and without it.{cache}"
+        return say("reuse.nothing.run_campaign_states", cache=cache)
+    return say("reuse.nothing.condition_run_kv", cache=cache)
 
 
 def on_off(campaign: Campaign) -> Figure:
     """The change that reuse made, per condition, with the noise of unchanged conditions below."""
     found = _both(campaign)
     if found.empty:
-        return Figure(id=_ID, title="KV reuse: not measured on and off", missing=_nothing(campaign))
+        return Figure(
+            id=_ID, title=say("reuse.on_off.title_kv_reuse_measured"), missing=_nothing(campaign)
+        )
     around = noise(campaign)
     rows = _pairs(campaign, found)
     grey = around.merge(rows[["row", "metric"]].dropna(), on="metric")
     shown = found.groupby(_ON, dropna=False).ngroups
     rate = found[found["metric"] == "output_throughput_tok_s"]
-    title = "KV reuse changes throughput by " + words.listed(
+    title = say("reuse.on_off.title_kv_reuse_changes") + words.listed(
         f"{words.deviation(r['change'])} ({common.label(campaign, r['configuration'])})"
         for r in rate.to_dict("records")
     )
@@ -139,13 +137,14 @@ def on_off(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"Hollow: off; filled: on. {words.capital(_sides(found))} Grey: what the same metric "
-            f"differs by with nothing changed. {_noise_words(around)}"
+        subtitle=say(
+            "reuse.on_off.subtitle",
+            sides=words.capital(_sides(found)),
+            noise_words=_noise_words(around),
         ),
         chart=paired(
             rows,
-            "relative change, on against off",
+            say("reuse.on_off.chart"),
             ratio=False,
             around=grey.assign(
                 value=grey["deviation"],
@@ -175,7 +174,7 @@ def on_off(campaign: Campaign) -> Figure:
         notes=(
             prefix_words(campaign, tuple({r for runs in found["runs"] for r in runs})),
             *(
-                (f"Drawn: {_DRAWN} of {shown} conditions; the table has all.",)
+                (say("shared.drawn_of_conditions_the_table_has", most_rows=_DRAWN, n_rows=shown),)
                 if shown > _DRAWN
                 else ()
             ),
@@ -212,7 +211,12 @@ def _pairs(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
                 "first_colour": look.colour,
                 "colour": look.colour,
                 "ink": look.text,
-                "tip": f"{values}, {row['n_off']} and {words.count(row['n_on'], 'run')}",
+                "tip": say(
+                    "reuse.pairs.tip",
+                    values=values,
+                    n_off=row["n_off"],
+                    runs=words.count(row["n_on"], "run"),
+                ),
             }
         )
     return pd.DataFrame(rows)
@@ -221,24 +225,24 @@ def _pairs(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
 def _sides(found: pd.DataFrame) -> str:
     least = int(min(found["n_off"].min(), found["n_on"].min()))
     if least < 2:
-        return "one run a side: not testable, no interval."
-    return f"means over {least} runs a side or more."
+        return say("reuse.sides.run_side_testable")
+    return say("reuse.sides.means_runs_side", least=least)
 
 
 def _noise_words(around: pd.DataFrame) -> str:
     rate = around[around["metric"] == "output_throughput_tok_s"]
     if rate.empty:
-        return "No condition was repeated, so there is no noise to set beside it."
+        return say("reuse.noise_words.condition_repeated_noise")
     parts = [
         f"{words.percent(part['deviation'].abs().max())} ({what})"
         for what, part in rate.groupby("what", sort=True)
     ]
-    return f"Unchanged conditions differ in throughput by up to {words.listed(parts)}."
+    return say("reuse.noise_words.unchanged_conditions_differ", parts=words.listed(parts))
 
 
 def _changes(values: pd.Series[float]) -> str:
     ends = dict.fromkeys(words.deviation(v) for v in (values.min(), values.max()))
-    return " to ".join(ends)
+    return say("reuse.changes").join(ends)
 
 
 def on_off_statement(campaign: Campaign) -> Statement:
@@ -254,20 +258,21 @@ def on_off_statement(campaign: Campaign) -> Statement:
     least = int(min(rows["n_off"].min(), rows["n_on"].min()))
     return Statement(
         id=f"{_ID}-verdict",
-        sentence=(
-            f"KV reuse on against off changes the {METRICS[top['metric']].label.lower()} by "
-            f"{_changes(rows['change'])}; "
-            f"{'with one run a side that is not testable. ' if least < 2 else ''}"
-            f"{_noise_words(noise(campaign))}"
+        sentence=say(
+            "reuse.on_off_statement.sentence_kv_reuse_against",
+            metrics=METRICS[top["metric"]].label.lower(),
+            changes=_changes(rows["change"]),
+            run_side=say("reuse.on_off_statement.sentence_run_side_testable") if least < 2 else "",
+            noise_words=_noise_words(noise(campaign)),
         ),
         metric=str(top["metric"]),
         value=float(top["change"]) * 100,
         unit="%",
         n=len({r for runs in rows["runs"] for r in runs}),
         n_of="runs",
-        interval="no interval: one run on a side" if least < 2 else common.interval([least]),
+        interval=say("shared.no_interval_one_run_on_a") if least < 2 else common.interval([least]),
         runs=tuple(sorted({r for runs in rows["runs"] for r in runs})),
         figure=_ID,
-        would_change="prompts with a shared prefix, and repeats on both sides",
+        would_change=say("reuse.on_off_statement.would_change"),
         marks=common.marks(campaign),
     )

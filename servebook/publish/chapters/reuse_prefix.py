@@ -11,27 +11,16 @@ from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.charts.shares import of_a_whole
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["known", "prefix_words", "shared_prefix"]
 
 _ID = "kv-shared-prefix"
 _DRAWN = 8
-_NONE = (
-    "The dumps hold no prompts, so how much of them is a shared prefix is not known. AIPerf leaves "
-    "them in inputs.json (or in its raw export); put it beside the records. Results of vLLM bench "
-    "serve never hold them. Only the share is kept, no text."
-)
 _HOW = (
-    (
-        "Characters, for a dump holds no tokenizer. A prefix counts in whole blocks of 64 "
-        "characters, about what a block of an engine's cache holds; prompts count in the order of "
-        "their starts, and those of the warm-up as earlier ones. No text is kept."
-    ),
-    (
-        "An upper bound for reuse: a cache may have dropped a prefix, or not have it yet while "
-        "both prompts run."
-    ),
+    "reuse_prefix.how_characters_dump_holds",
+    "reuse_prefix.how_upper_bound_reuse",
 )
 
 
@@ -48,14 +37,11 @@ def prefix_words(campaign: Campaign, runs: tuple[str, ...]) -> str:
     found = known(campaign)
     told = found[found["run_id"].isin(runs) & found["shared_fraction"].notna()]
     if told.empty:
-        return (
-            "The dumps of these runs hold no prompts, so how much of them is a shared prefix is "
-            "not known here. Reuse can only help where prompts share one."
-        )
-    return (
-        f"Of the prompts' characters {_span_of(told['shared_fraction'])} lie in a prefix that an "
-        f"earlier prompt of the run began with ({words.count(len(told), 'run')} whose dumps hold "
-        "the prompts). Reuse can help with no more."
+        return say("reuse_prefix.prefix_words.dumps_runs_hold")
+    return say(
+        "reuse_prefix.prefix_words.prompts_characters_lie",
+        span_of=_span_of(told["shared_fraction"]),
+        runs=words.count(len(told), "run"),
     )
 
 
@@ -63,22 +49,29 @@ def shared_prefix(campaign: Campaign) -> Figure:
     """Share of the prompts that was sent before, per run, beside what the server had cached."""
     every = known(campaign)
     found = every[every["shared_fraction"].notna()]
-    title = "Prompts: the shared prefix is not known"
+    title = say("reuse_prefix.shared_prefix.title_prompts_shared_prefix")
     if found.empty:
         cached = every[every["n_cached"] > 0]
         served = (
-            f" The server took {_span_of(cached['cached_fraction'])} of the prompt tokens from its "
-            f"cache ({words.count(len(cached), 'run')} that tell it)."
+            say(
+                "reuse_prefix.shared_prefix.served",
+                span_of=_span_of(cached["cached_fraction"]),
+                runs=words.count(len(cached), "run"),
+            )
             if len(cached)
             else ""
         )
-        return Figure(id=_ID, title=title, missing=_NONE + served)
-    title = (
-        f"{_span_of(found['shared_fraction'])} of the prompts' characters began an earlier prompt"
+        return Figure(id=_ID, title=title, missing=say("reuse_prefix.none") + served)
+    title = say(
+        "reuse_prefix.shared_prefix.title_prompts_characters_began",
+        span_of=_span_of(found["shared_fraction"]),
     )
     both = found[found["n_cached"] > 0]
     if len(both):
-        title += f"; the server took {_span_of(both['cached_fraction'])} of the tokens from cache"
+        title += say(
+            "reuse_prefix.shared_prefix.title_server_took_tokens",
+            span_of=_span_of(both["cached_fraction"]),
+        )
     ordered = found.sort_values(
         ["shared_fraction", "run_id"], ascending=[False, True], kind="stable"
     )
@@ -88,11 +81,23 @@ def shared_prefix(campaign: Campaign) -> Figure:
     for row in drawn.to_dict("records"):
         shared = float(row["shared_fraction"])
         look = looks.get(row["configuration"])
-        label = f"{_name(campaign, row)}: {words.percent(shared)} shared"
+        label = say(
+            "reuse_prefix.shared_prefix.label_shared",
+            name=_name(campaign, row),
+            shared=words.percent(shared),
+        )
         if row["n_cached"] > 0:
-            label += f", {words.percent(row['cached_fraction'])} of the tokens served from cache"
+            label += say(
+                "reuse_prefix.shared_prefix.label_tokens_served_cache",
+                cached_fraction=words.percent(row["cached_fraction"]),
+            )
         for part, start, end, colour in (
-            ("sent before", 0.0, shared, look.colour if look else theme.INK),
+            (
+                say("reuse_prefix.shared_prefix.sent_before"),
+                0.0,
+                shared,
+                look.colour if look else theme.INK,
+            ),
             ("new", shared, 1.0, theme.GRID),
         ):
             parts.append(
@@ -108,22 +113,32 @@ def shared_prefix(campaign: Campaign) -> Figure:
             )
     left = len(found) - len(drawn)
     few = found[found["n_prompts"] < found["n_requests"]]
-    notes = list(_HOW)
+    notes = [say(key) for key in _HOW]
     if len(few):
         notes.append(
-            f"Of {words.count(len(few), 'run')} the prompts of "
-            f"{few['n_requests'].sum() - few['n_prompts'].sum():,.0f} requests are not in the dump."
+            say(
+                "reuse_prefix.shared_prefix.note_prompts_requests_dump",
+                runs=words.count(len(few), "run"),
+                n_requests=few["n_requests"].sum() - few["n_prompts"].sum(),
+            )
         )
     if left:
-        notes.append(f"Drawn: {len(drawn)} of {words.count(len(found), 'run')}; the table has all.")
+        notes.append(
+            say(
+                "reuse_prefix.shared_prefix.note_drawn_table",
+                n_drawn=len(drawn),
+                runs=words.count(len(found), "run"),
+            )
+        )
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"Coloured: sent before in the same run. n = {found['n_prompts'].sum():,.0f} prompts "
-            f"in {words.count(len(found), 'run')}."
+        subtitle=say(
+            "reuse_prefix.shared_prefix.subtitle",
+            n_prompts=found["n_prompts"].sum(),
+            runs=words.count(len(found), "run"),
         ),
-        chart=of_a_whole(pd.DataFrame(parts), "share of the prompts' characters"),
+        chart=of_a_whole(pd.DataFrame(parts), say("reuse_prefix.shared_prefix.chart")),
         table=pd.DataFrame(
             {
                 "Run": ordered["run_id"],
@@ -137,7 +152,9 @@ def shared_prefix(campaign: Campaign) -> Figure:
             }
         ),
         alt=f"{title}. " + " ".join(f"{p['label']}." for p in parts if p["part"] == "sent before"),
-        source=f"{common.records_of(campaign, len(found))} and their prompts",
+        source=say(
+            "reuse_prefix.shared_prefix.source", records_of=common.records_of(campaign, len(found))
+        ),
         runs=tuple(sorted(found["run_id"])),
         notes=tuple(notes),
     )
@@ -148,7 +165,7 @@ def _span_of(values: pd.Series[Any]) -> str:
     return (
         words.percent(high)
         if high - low < 0.005
-        else f"{words.percent(low)} to {words.percent(high)}"
+        else say("reuse_prefix.span_of", low=words.percent(low), high=words.percent(high))
     )
 
 

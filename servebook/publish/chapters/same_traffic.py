@@ -11,9 +11,10 @@ from servebook.explain.factors import differing
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.reuse import plain
-from servebook.publish.chapters.traffic import NO_COUNTERS, per_run
+from servebook.publish.chapters.traffic import per_run
 from servebook.publish.charts.paired import paired
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["headroom", "same_traffic"]
@@ -22,7 +23,6 @@ _ID = "same-traffic"
 _RATE = "input_throughput_tok_s"
 _ON = ["client", "isl", "osl", "concurrency"]
 _SIZES = {1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T"}
-_NONE = "Same traffic, different result: nothing to compare"
 
 
 def _watched(campaign: Campaign) -> pd.DataFrame:
@@ -62,13 +62,10 @@ def same_traffic(campaign: Campaign) -> Figure:
     """Ratios of link use, bytes per token and prefill rate of two layouts, around 1."""
     found = _pair(campaign)
     if found is None:
-        why = NO_COUNTERS
+        why = say("traffic.no_counters")
         if not per_run(campaign).empty:
-            why = (
-                "No prefill condition was watched by counters on two configurations, so the same "
-                "traffic has no second result beside it."
-            )
-        return Figure(id=_ID, title=_NONE, missing=why)
+            why = say("same_traffic.same_traffic.why")
+        return Figure(id=_ID, title=say("same_traffic.none"), missing=why)
     one, two = found
     labels = [common.label(campaign, r["configuration"]) for r in found]
     looks = theme.looks(campaign.manifest.configurations)
@@ -77,10 +74,20 @@ def same_traffic(campaign: Campaign) -> Figure:
     bits = max([s for s in _SIZES if one["sum_bps"] >= s], default=1.0)
     size = max([s for s in _SIZES if one["bytes_per_token"] >= s], default=1.0)
     for metric, label, unit, scale in (
-        ("usual_util", "usual use of a link", "%", 100.0),
-        ("sum_bps", "links of a node together", f"{_SIZES.get(bits, '')}bit/s", 1 / bits),
-        ("bytes_per_token", "bytes per input token", f"{_SIZES.get(size, '')}B", 1 / size),
-        (_RATE, "prefill rate", "tokens/s", 1.0),
+        ("usual_util", say("same_traffic.same_traffic.usual_use_link"), "%", 100.0),
+        (
+            "sum_bps",
+            say("same_traffic.same_traffic.links_node_together"),
+            f"{_SIZES.get(bits, '')}bit/s",
+            1 / bits,
+        ),
+        (
+            "bytes_per_token",
+            say("same_traffic.same_traffic.bytes_input_token"),
+            f"{_SIZES.get(size, '')}B",
+            1 / size,
+        ),
+        (_RATE, say("shared.prefill_rate"), "tokens/s", 1.0),
     ):
         a, b = one[metric] * scale, two[metric] * scale
         if pd.isna(a) or pd.isna(b) or not a > 0:
@@ -89,11 +96,13 @@ def same_traffic(campaign: Campaign) -> Figure:
         lines.append(
             {
                 "row": metric,
-                "label": f"{label}: {words.number(a)} → {words.number(b)} {unit}",
+                "label": f"{label}: {words.number(a)} → {words.rate(b, unit)}",
                 "value": ratio,
                 "text": words.factor(ratio, 3) if ratio >= 1 else f"1/{words.number(1 / ratio, 3)}",
                 "first_colour": looks[one["configuration"]].colour,
-                "tip": f"{words.number(a)} and {words.number(b)} {unit}",
+                "tip": say(
+                    "same_traffic.same_traffic.tip", a=words.number(a), b=words.number(b), unit=unit
+                ),
                 "colour": look.colour,
                 "ink": look.text,
                 "metric": label,
@@ -109,12 +118,21 @@ def same_traffic(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"Prefill, {words.lengths(one['isl'], one['osl'])}, "
-            f"{common.in_flight(one['concurrency'])}, {one['client']}. Hollow: {labels[0]}; "
-            f"filled: {labels[1]}. {compared.words} {_sides(one, two)}"
+        subtitle=say(
+            "same_traffic.same_traffic.subtitle",
+            lengths=words.lengths(one["isl"], one["osl"]),
+            in_flight=common.in_flight(one["concurrency"]),
+            client=one["client"],
+            labels=labels[0],
+            labels_2=labels[1],
+            compared=compared.words,
+            sides=_sides(one, two),
         ),
-        chart=paired(frame, f"{labels[1]} ÷ {labels[0]} (log)", ratio=True),
+        chart=paired(
+            frame,
+            say("same_traffic.same_traffic.chart", labels=labels[1], labels_2=labels[0]),
+            ratio=True,
+        ),
         table=pd.DataFrame(
             {
                 "Quantity": frame["metric"],
@@ -125,34 +143,45 @@ def same_traffic(campaign: Campaign) -> Figure:
             }
         ),
         alt=f"{title}. " + " ".join(f"{r['label']} ({r['text']})." for r in lines),
-        source=f"{common.records_of(campaign, len(runs))} and counters of {one['links']:.0f} links",
-        runs=runs,
-        notes=(
-            (
-                "Link use is the mean over the uplinks and both directions of what each usually "
-                "carries. Bytes per token: gross, the busier direction, all uplinks."
-            ),
+        source=say(
+            "same_traffic.same_traffic.source",
+            records_of=common.records_of(campaign, len(runs)),
+            links=one["links"],
         ),
+        runs=runs,
+        notes=(say("same_traffic.same_traffic.note"),),
     )
 
 
 def _sides(one: dict[Any, Any], two: dict[Any, Any]) -> str:
     least = min(len(one["run_id"]), len(two["run_id"]))
     if least < 2:
-        return "One run on a side: no interval."
-    return f"Means over {least} runs a side or more."
+        return say("same_traffic.sides.run_side_interval")
+    return say("same_traffic.sides.means_runs_side", least=least)
 
 
 def _title(ratio: pd.Series, labels: list[str]) -> str:
     rate = ratio[_RATE]
     use = ratio.get("usual_util", ratio.get("sum_bps", float("nan")))
-    prefill = f"prefills {words.percent(1 - rate)} slower than {labels[0]}"
+    prefill = say("same_traffic.title.prefill", rate=words.percent(1 - rate), labels=labels[0])
     if abs(use - 1) < 0.1:
-        text = f"Nearly the same traffic ({words.factor(use, 3)}), but {labels[1]} {prefill}"
+        text = say(
+            "same_traffic.title.nearly_traffic",
+            use=words.factor(use, 3),
+            labels=labels[1],
+            prefill=prefill,
+        )
     else:
-        text = f"{labels[1]} carries {words.times(use)} the traffic and {prefill}"
+        text = say(
+            "same_traffic.title.carries_traffic",
+            labels=labels[1],
+            use=words.times(use),
+            prefill=prefill,
+        )
     per = ratio.get("bytes_per_token", float("nan"))
-    return text + (f": {words.times(per)} the bytes per token" if per == per else "")
+    return text + (
+        say("same_traffic.title.bytes_token", per=words.times(per)) if per == per else ""
+    )
 
 
 def headroom(campaign: Campaign) -> Statement:
@@ -161,17 +190,21 @@ def headroom(campaign: Campaign) -> Statement:
     links = per_run(campaign)
     known = links.dropna(subset=["peak_util"])
     if known.empty:
-        return Statement(id=name, sentence=NO_COUNTERS, marks=common.marks(campaign))
+        return Statement(id=name, sentence=say("traffic.no_counters"), marks=common.marks(campaign))
     runs = common.metrics(campaign).set_index("run_id")
     top = common.top(known, known["peak_util"])
     run = runs.loc[top["run_id"]]
     who = common.label(campaign, run["configuration"])
     # A link whose readings do not stand out of its idle level may have carried more.
-    whose = " whose level is known" if len(known) < len(links) else ""
-    text = (
-        f"No link{whose} was fuller than {words.percent(top['peak_util'])} of "
-        f"{words.bits_per_second(top['speed_bps'])} (reading over "
-        f"{words.duration(top['peak_window_s'])}, {run['workload']} on {who})"
+    whose = say("same_traffic.headroom.whose") if len(known) < len(links) else ""
+    text = say(
+        "same_traffic.headroom.link_fuller_reading",
+        whose=whose,
+        peak_util=words.percent(top["peak_util"]),
+        speed_bps=words.bits_per_second(top["speed_bps"]),
+        peak_window_s=words.duration(top["peak_window_s"]),
+        workload=run["workload"],
+        who=who,
     )
     found = _pair(campaign)
     if found is not None:
@@ -179,12 +212,15 @@ def headroom(campaign: Campaign) -> Statement:
         a, b = (common.label(campaign, r["configuration"]) for r in found)
         use = two["usual_util"] / one["usual_util"]
         if abs(use - 1) < 0.1:
-            text += (
-                f"; with nearly the same use ({words.factor(use, 3)}) {b} prefills "
-                f"{words.percent(1 - two[_RATE] / one[_RATE])} slower than {a}"
+            text += say(
+                "same_traffic.headroom.nearly_use_prefills",
+                use=words.factor(use, 3),
+                b=b,
+                two=words.percent(1 - two[_RATE] / one[_RATE]),
+                a=a,
             )
-    text += ": not the average bandwidth of the links holds these runs up; how long a step waits "
-    text += "for its slowest exchange, use does not show"
+    text += say("same_traffic.headroom.average_bandwidth_links")
+    text += say("same_traffic.headroom.slowest_exchange_use")
     return Statement(
         id=name,
         sentence=text + ".",
@@ -195,13 +231,10 @@ def headroom(campaign: Campaign) -> Statement:
         n_of="runs",
         low=float(known["usual_util"].min()) * 100,
         high=float(known["usual_util"].max()) * 100,
-        interval="range of the usual use over runs",
+        interval=say("same_traffic.headroom.interval"),
         runs=tuple(known["run_id"]),
         figure=_ID if found is not None else "fabric-link-use",
-        would_change=(
-            "counters read more often that show bursts near the line rate, drops or pauses on the "
-            "ports, or a run that fills the links"
-        ),
+        would_change=say("same_traffic.headroom.would_change"),
         # A nominal speed says nothing of a real link; a link half full has no such headroom.
         verdict=not known["noted"].any() and top["peak_util"] < 0.5,
         rank=27,

@@ -13,6 +13,7 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import Sweep, condition_words, rows_of
 from servebook.publish.charts.gains import per_doubling
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["finding_words", "findings", "gains", "lead", "main_finding", "remarks"]
@@ -27,23 +28,34 @@ def findings(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def finding_words(row: pd.Series[Any], unit: str) -> str:
     """What one series' throughput does over concurrency, as the end of a sentence."""
-    peak = f"{words.number(row['peak_value'])} {unit}"
-    at = f"at {row['peak_concurrency']} in flight"
+    peak = words.rate(row["peak_value"], unit)
+    at = say("shared.at_in_flight", concurrency=row["peak_concurrency"])
     if row["finding"] == "reversal":
-        return (
-            f"peaks at {peak} {at} and then falls by {words.percent(row['drop_from_peak'])} "
-            f"by {row['last_concurrency']}"
+        return say(
+            "saturation.finding_words.peaks_falls",
+            peak=peak,
+            at=at,
+            drop_from_peak=words.percent(row["drop_from_peak"]),
+            last_concurrency=row["last_concurrency"],
         )
     if row["finding"] == "plateau":
         if row["plateau_from"] == row["first_concurrency"]:
-            return f"is flat at {peak} from {row['first_concurrency']} in flight on"
-        return f"levels off near {peak} from {row['plateau_from']} in flight on"
-    if row["finding"] == "not saturated":
-        return (
-            f"still grows by {words.percent(row['last_gain_per_doubling'])} per doubling at "
-            f"{row['last_concurrency']} in flight; {peak} is a lower bound"
+            return say(
+                "saturation.finding_words.flat_flight",
+                peak=peak,
+                first_concurrency=row["first_concurrency"],
+            )
+        return say(
+            "saturation.finding_words.levels_off_near", peak=peak, plateau_from=row["plateau_from"]
         )
-    return f"reaches {peak} {at}, from too few concurrencies to speak of saturation"
+    if row["finding"] == "not saturated":
+        return say(
+            "saturation.finding_words.still_grows_doubling",
+            last_gain_per_doubling=words.percent(row["last_gain_per_doubling"]),
+            last_concurrency=row["last_concurrency"],
+            peak=peak,
+        )
+    return say("saturation.finding_words.reaches_too_few", peak=peak, at=at)
 
 
 def remarks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -56,7 +68,7 @@ def remarks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         elif row["finding"] == "plateau" and row["plateau_from"] != row["first_concurrency"]:
             place, text = row["plateau_from"], "plateau"
         elif row["finding"] == "not saturated":
-            place, text = row["last_concurrency"], "lower bound"
+            place, text = row["last_concurrency"], say("saturation.remarks")
         if place is not None:
             here = rows[(rows["series"] == row["series"]) & (rows["concurrency"] == place)]
             out.append({"concurrency": float(place), "value": here[metric].iloc[0], "text": text})
@@ -87,7 +99,7 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
     """What each step in concurrency gained, per doubling, and what that says of saturation."""
     name = f"{sweep.workload}-saturation"
     rows = rows_of(campaign, sweep.workload, sweep.throughput)
-    title = f"{sweep.noun}: saturation"
+    title = say("saturation.gains.title_saturation", noun=sweep.noun)
     if rows.empty:
         return common.absent(campaign, name, title, sweep.workload)
     metric = sweep.throughput
@@ -98,10 +110,7 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
         return Figure(
             id=name,
             title=title,
-            missing=(
-                f"Every {sweep.workload} series of this campaign has one concurrency only, so "
-                "there is no step to judge saturation by."
-            ),
+            missing=say("saturation.gains.missing", workload=sweep.workload),
         )
     looks = rows.drop_duplicates("series").set_index("series")
     gain = 1 + every["gain_per_doubling"]
@@ -123,23 +132,26 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
     for row in found.sort_values("finding", kind="stable").to_dict("records"):
         kinds.setdefault(row["finding"], []).append(row["name"])
     said = {
-        "plateau": "levels off",
-        "reversal": "falls after its peak",
-        "not saturated": "is not saturated in the measured range",
-        "too few points": "has too few concurrencies to tell",
+        "plateau": say("saturation.gains.plateau"),
+        "reversal": say("saturation.gains.reversal"),
+        "not saturated": say("saturation.gains.not_saturated"),
+        "too few points": say("saturation.gains.too_few_points"),
     }
-    title = f"{sweep.noun} throughput " + "; it ".join(
-        f"{said[kind]} for {words.listed(names, most=2)}" for kind, names in kinds.items()
+    title = say("saturation.gains.title_throughput", noun=sweep.noun) + say(
+        "saturation.gains.title_it"
+    ).join(
+        say("saturation.gains.title_for", said=said[kind], names=words.listed(names, most=2))
+        for kind, names in kinds.items()
     )
     finding_table = found.set_index("series")
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            f"{condition_words(rows)} Per doubling: a step from 8 to 12 counts as log2(12/8) of "
-            "one. ×2: throughput doubles with the load, ×1: nothing gained. "
-            f"n = {rows['n_ok'].sum():,.0f} requests in "
-            f"{words.count(len(common.runs_of(rows)), 'run')}; no interval of a gain is given."
+        subtitle=say(
+            "saturation.gains.subtitle",
+            condition_words=condition_words(rows),
+            n_ok=rows["n_ok"].sum(),
+            runs=words.count(len(common.runs_of(rows)), "run"),
         ),
         chart=per_doubling(chart_rows),
         table=pd.DataFrame(
@@ -166,7 +178,7 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
         notes=tuple(
             f"{row['name']}: {finding_words(row, sweep.unit)} ({row['rule']})"
             + (
-                f"; knee at {row['knee_concurrency']} in flight"
+                say("saturation.gains.note", knee_concurrency=row["knee_concurrency"])
                 if pd.notna(row["knee_concurrency"])
                 else ""
             )

@@ -11,40 +11,28 @@ import pandas as pd
 from servebook.explain import scaleout
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.traffic import NO_COUNTERS, per_run
+from servebook.publish.chapters.traffic import per_run
 from servebook.publish.charts.scaleout import projected
 from servebook.publish.output import Figure, Section, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["assumptions", "ceiling_statement", "more_nodes"]
 
 _ID = "scale-out"
-_TITLE = "More nodes: nothing to compute from"
 _CURVE = tuple(float(2**k) for k in range(5))
 _BREAKS = (
-    (
-        "Messages get smaller: one batch over more GPUs gives each fewer tokens per step, "
-        "and the cost "
-        "of carrying a byte goes up while the bytes stay."
-    ),
-    (
-        "Incast: with M nodes each destination receives from M − 1 sides at once; the "
-        "average stays "
-        "low while buffers fill."
-    ),
-    "Popular experts: the port in front of one carries more than the mean.",
-    (
-        "The slowest link: an exchange of all with all ends with its last message, so a "
-        "step pays for "
-        "the tail, not for the mean."
-    ),
-    "Topology: beyond one switch the spines' oversubscription is the real ceiling.",
+    "scale_out.breaks_messages_get_smaller",
+    "scale_out.breaks_incast_nodes_destination",
+    "scale_out.breaks_popular_experts_port",
+    "scale_out.breaks_slowest_link_exchange",
+    "scale_out.breaks_topology_beyond_switch",
 )
 _ASSUMED = (
-    "experts are spread evenly over the nodes and asked for evenly",
-    "each node goes on to process as many tokens as it did when it was measured",
-    "the fabric between the nodes does not block",
-    "the bytes of a token do not depend on the number of nodes",
+    "scale_out.assumed_experts_spread_evenly",
+    "scale_out.assumed_node_goes_process",
+    "scale_out.assumed_fabric_between_nodes",
+    "scale_out.assumed_bytes_token_depend",
 )
 
 
@@ -56,19 +44,16 @@ def _measured(campaign: Campaign) -> pd.DataFrame | str:
     """
     links = per_run(campaign)
     if links.empty:
-        return NO_COUNTERS
+        return say("traffic.no_counters")
     several = {c.name: c.nodes for c in campaign.manifest.configurations if (c.nodes or 0) > 1}
     if not several:
-        return (
-            "No configuration of this campaign runs on several nodes, so no traffic between nodes "
-            "was measured that could be put in."
-        )
+        return say("scale_out.measured.configuration_campaign_runs")
     runs = common.metrics(campaign)[["run_id", "configuration", "workload", "concurrency"]]
     both = links.merge(runs, on="run_id")
     both = both[both["configuration"].isin(several) & (both["workload"] == "prefill")]
     both = both.dropna(subset=["usual_util"])
     if both.empty:
-        return "No prefill run on several nodes was watched on links whose speed is stated."
+        return say("scale_out.measured.prefill_run_several")
     rows = []
     for name, part in both.groupby("configuration", sort=False):
         at = part[part["concurrency"] == part["concurrency"].max()]
@@ -98,7 +83,12 @@ def more_nodes(campaign: Campaign) -> Figure:
     """Link use over the number of nodes by the model, from usual and peak, to its ceiling."""
     found = _measured(campaign)
     if isinstance(found, str):
-        return Figure(id=_ID, title=_TITLE, missing=found, source="model: (M − 1) / M")
+        return Figure(
+            id=_ID,
+            title=say("scale_out.title"),
+            missing=found,
+            source=say("scale_out.more_nodes.source_model"),
+        )
     base = float(found["nodes"].iloc[0])
     same = found[found["nodes"] == base]
     looks = theme.looks(campaign.manifest.configurations)
@@ -128,7 +118,9 @@ def more_nodes(campaign: Campaign) -> Figure:
             {
                 "series": kind,
                 "ceiling": 100 * limit,
-                "label": f"{kind}: ceiling\n{words.percent(limit, 3)}",
+                "label": say(
+                    "scale_out.more_nodes.label", kind=kind, limit=words.percent(limit, 3)
+                ),
                 "colour": colour,
                 "ink": ink,
             }
@@ -138,7 +130,7 @@ def more_nodes(campaign: Campaign) -> Figure:
         table += [
             {
                 "Configuration measured": common.label(campaign, row["configuration"]),
-                "Nodes": "any number" if math.isinf(n) else f"{n:g}",
+                "Nodes": say("scale_out.more_nodes.nodes") if math.isinf(n) else f"{n:g}",
                 "Measured": n == row["nodes"],
                 "Leaves the node (%)": 100 * share,
                 "Traffic per node (measured = 1)": growth,
@@ -155,29 +147,38 @@ def more_nodes(campaign: Campaign) -> Figure:
             )
         ]
     factor = scaleout.growth(math.inf, base)
-    title = (
-        f"Computed, not measured: no number of nodes takes a link beyond {words.times(factor)} "
-        f"its use on {_nodes(base)}: {words.percent(ends[0]['ceiling'] / 100)} usual and "
-        f"{words.percent(ends[1]['ceiling'] / 100)} peak"
+    title = say(
+        "scale_out.more_nodes.title",
+        factor=words.times(factor),
+        nodes=_nodes(base),
+        ceiling=words.percent(ends[0]["ceiling"] / 100),
+        ceiling_2=words.percent(ends[1]["ceiling"] / 100),
     )
     runs = tuple(sorted({r for runs in found["runs"] for r in runs}))
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"Model: (M − 1) / M of the traffic leaves its node. Put in: prefill of "
-            f"{common.label(campaign, top['configuration'])}, usual "
-            f"{words.percent(top['usual'], 3)}, peak {words.percent(top['peak'], 3)} over "
-            f"{words.duration(top['window_s'])}. Averages over time; bursts are not in it."
+        subtitle=say(
+            "scale_out.more_nodes.subtitle",
+            configuration=common.label(campaign, top["configuration"]),
+            usual=words.percent(top["usual"], 3),
+            peak=words.percent(top["peak"], 3),
+            window_s=words.duration(top["window_s"]),
         ),
         chart=projected(
-            pd.DataFrame(points), pd.DataFrame(ends), base, "use of a link, % of line rate", 100.0
+            pd.DataFrame(points), pd.DataFrame(ends), base, say("scale_out.more_nodes.chart"), 100.0
         ),
         table=pd.DataFrame(table),
-        alt=f"{title}. " + " ".join(f"On {_nodes(p['nodes'])} {p['tip']}." for p in points),
-        source=f"model: (M − 1) / M; put in: {campaign.manifest.provenance} counters of prefill",
+        alt=f"{title}. "
+        + " ".join(
+            say("scale_out.more_nodes.alt", nodes=_nodes(p["nodes"]), tip=p["tip"]) for p in points
+        ),
+        source=say(
+            "scale_out.more_nodes.source_model_put_counters",
+            provenance=campaign.manifest.provenance,
+        ),
         runs=runs,
-        notes=(f"Assumed: {words.listed(_ASSUMED)}. What gives way first stands below.",),
+        notes=(say("scale_out.more_nodes.note", assumed=words.listed(map(say, _ASSUMED))),),
     )
 
 
@@ -191,12 +192,17 @@ def assumptions(campaign: Campaign) -> Section:
     return Section(
         id="scale-out-assumptions",
         paragraphs=(
-            f"The computation assumes that {words.listed(_ASSUMED)}.",
-            "Before the mean bandwidth is used up, other things give way: " + " ".join(_BREAKS),
-            (
-                f"None of these shows in the counters of {watched}: they average over {window} and "
-                f"were read on {_nodes(found['nodes'].iloc[0])}. Runs on four nodes or "
-                "more, with queue depths, pauses and marks of the ports, would show them."
+            say(
+                "scale_out.assumptions.paragraphs_computation_assumes",
+                assumed=words.listed(map(say, _ASSUMED)),
+            ),
+            say("scale_out.assumptions.paragraphs_before_mean_bandwidth")
+            + " ".join(map(say, _BREAKS)),
+            say(
+                "scale_out.assumptions.paragraphs_none_shows_counters",
+                watched=watched,
+                window=window,
+                nodes=_nodes(found["nodes"].iloc[0]),
             ),
         ),
     )
@@ -212,11 +218,12 @@ def ceiling_statement(campaign: Campaign) -> Statement:
     peak = scaleout.ceiling(float(top["peak"]), float(top["nodes"]))
     return Statement(
         id=f"{_ID}-verdict",
-        sentence=(
-            f"By computation, not measurement: on any number of nodes a link carries at most "
-            f"{words.percent(limit)} of its rate where {words.percent(top['usual'])} was usual on "
-            f"{_nodes(top['nodes'])} ({words.percent(peak)} from the peak), as long as "
-            "experts are spread evenly and the fabric does not block."
+        sentence=say(
+            "scale_out.ceiling_statement.sentence",
+            limit=words.percent(limit),
+            usual=words.percent(top["usual"]),
+            nodes=_nodes(top["nodes"]),
+            peak=words.percent(peak),
         ),
         metric="ceiling of link use",
         value=100 * limit,
@@ -225,10 +232,10 @@ def ceiling_statement(campaign: Campaign) -> Statement:
         n_of="runs",
         low=100 * limit,
         high=100 * peak,
-        interval="from the usual use to the peak: a model, no interval",
+        interval=say("scale_out.ceiling_statement.interval"),
         runs=tuple(top["runs"]),
         figure=_ID,
-        would_change="runs on four nodes or more",
+        would_change=say("scale_out.ceiling_statement.would_change"),
         verdict=True,
         rank=58,
         marks=(*common.marks(campaign), "model"),

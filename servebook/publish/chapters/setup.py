@@ -14,6 +14,7 @@ from servebook.publish.chapters import common
 from servebook.publish.charts.matrix import column_letters, heads_of, of_settings
 from servebook.publish.known_issues import known_issues
 from servebook.publish.output import Figure, Section, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -39,9 +40,9 @@ def provenance(campaign: Campaign) -> Statement:
         }
     )
     opening = {
-        "measured": "The numbers of this campaign are measured.",
-        "reconstructed": "The dumps of this campaign are reconstructed by a model, not measured.",
-    }.get(kind, "The manifest does not say whether this campaign was measured.")
+        "measured": say("setup.provenance.measured"),
+        "reconstructed": say("setup.provenance.reconstructed"),
+    }.get(kind, say("setup.provenance.opening"))
     return Statement(
         id="setup-provenance",
         sentence=f"{opening} {words.plural(len(clients), 'Client')}: {words.listed(clients)}.",
@@ -58,24 +59,32 @@ def measured(campaign: Campaign) -> Section:
     table = common.metrics(campaign)
     per = table["workload"].fillna("other").value_counts()
     order = [w for w in ("prefill", "decode", "mixed", "other") if w in per]
-    parts = [f"{words.count(int(per[w]), 'run')} of {w} load" for w in order]
+    parts = [say("setup.measured.part", runs=words.count(int(per[w]), "run"), w=w) for w in order]
     requests, gaps = table["n_requests"].sum(), table["n_gaps"].sum()
     model = campaign.manifest.model.name or words.listed(sorted(set(table["model"].dropna())))
-    first = (
-        f"The campaign holds {words.count(len(table), 'run')}: {words.listed(parts)}, with "
-        f"{words.count(int(requests), 'request')} and {words.count(int(gaps), 'gap')} between "
-        "chunks of their answers."
+    first = say(
+        "setup.measured.first_campaign_holds_between",
+        runs=words.count(len(table), "run"),
+        parts=words.listed(parts),
+        requests=words.count(int(requests), "request"),
+        gaps=words.count(int(gaps), "gap"),
     )
     lacking = [w for w in ("prefill", "decode", "mixed") if w not in per]
     if lacking:
-        first += f" It has no {words.listed(lacking, last='or')} run."
-    second = f"Model: {model}." if model else "The model is not stated."
+        first += say("setup.measured.first_run", lacking=words.listed(lacking, last="or"))
+    second = (
+        say("setup.measured.second_model", model=model)
+        if model
+        else say("setup.measured.second_model_stated")
+    )
     span = table.loc[table["clock"] == "epoch", ["start_ns", "end_ns"]].dropna()
     if len(span):
         verb = "Measured" if campaign.manifest.provenance == "measured" else "Times"
-        second += (
-            f" {verb} from {words.utc(int(span['start_ns'].min()))} to "
-            f"{words.utc(int(span['end_ns'].max()))}."
+        second += say(
+            "setup.measured.second_from_to",
+            verb=verb,
+            start_ns=words.utc(int(span["start_ns"].min())),
+            end_ns=words.utc(int(span["end_ns"].max())),
         )
     notes = [
         f"{one['about']}: {one['text']}" for one in known_issues(campaign) if not one["figure"]
@@ -90,8 +99,8 @@ def configurations(campaign: Campaign) -> Figure:
     if not settings:
         return Figure(
             id=name,
-            title="No configuration is described",
-            missing="The manifest describes no configuration, so nothing is compared.",
+            title=say("setup.configurations.title"),
+            missing=say("setup.configurations.missing_manifest_describes_configuration"),
         )
     texts = {key: [read(c) for c in settings] for key, read in SETTINGS.items()}
     texts = {key: values for key, values in texts.items() if any(v is not None for v in values)}
@@ -107,9 +116,9 @@ def configurations(campaign: Campaign) -> Figure:
         for column, (c, text, size) in enumerate(zip(settings, texts[key], sizes, strict=True)):
             if key not in differing and column:
                 continue  # what is the same for all is said once
-            text = "not stated" if text is None else text
+            text = say("shared.not_stated") if text is None else text
             if key not in differing and len(settings) > 1:
-                text += ", the same for all"
+                text += say("setup.configurations.text")
             bar = key in differing and size is not None and top > 0
             cells.append(
                 {
@@ -127,25 +136,28 @@ def configurations(campaign: Campaign) -> Figure:
             "setting": ordered,
             "differs": [key in differing for key in ordered],
             **{
-                c.label: ["not stated" if texts[k][at] is None else texts[k][at] for k in ordered]
+                c.label: [
+                    say("shared.not_stated") if texts[k][at] is None else texts[k][at]
+                    for k in ordered
+                ]
                 for at, c in enumerate(settings)
             },
         }
     )
     notes = [f"{c.label}: {c.note.strip()}" for c in settings if c.note]
     if unstated:
-        notes.append(f"Stated for none: {words.listed(unstated)}.")
+        notes.append(say("setup.configurations.note", unstated=words.listed(unstated)))
     drawable = bool(ordered) and len(settings) <= 6
     return Figure(
         id=name,
         title=title,
-        subtitle=_marks(campaign) + " Bold: settings that differ; bars: their size.",
+        subtitle=_marks(campaign) + say("setup.configurations.subtitle"),
         chart=of_settings(pd.DataFrame(cells), heads_of(settings, settings)) if drawable else None,
         table=table if ordered else None,
         alt=f"{title}. {_marks(campaign)}",
         source="manifest",
         notes=tuple(notes),
-        missing="" if ordered else "The manifest states no setting of any configuration.",
+        missing="" if ordered else say("setup.configurations.missing_manifest_states_setting"),
         open_table=not drawable,
     )
 
@@ -161,11 +173,18 @@ def _fitted(text: str, room: int) -> str:
 def _what_differs(campaign: Campaign, differing: list[str]) -> str:
     n = len(campaign.manifest.configurations)
     if n == 1:
-        return f"One configuration: {campaign.manifest.configurations[0].label}"
+        return say(
+            "setup.what_differs.configuration",
+            configurations=campaign.manifest.configurations[0].label,
+        )
     count = words.count(n, "configuration", spelled=True)
     if not differing:
-        return f"{words.capital(count)}; the manifest states nothing in which they differ"
-    return f"{words.capital(count)} that differ in {words.listed(differing, most=5)}"
+        return say("setup.what_differs.manifest_states_nothing", count=words.capital(count))
+    return say(
+        "setup.what_differs.differ",
+        count=words.capital(count),
+        differing=words.listed(differing, most=5),
+    )
 
 
 def _marks(campaign: Campaign) -> str:
@@ -173,11 +192,15 @@ def _marks(campaign: Campaign) -> str:
     settings = campaign.manifest.configurations
     if first and second:
         pair = common.comparison(campaign, (first, second))
-        names = f"{common.label(campaign, first)} against {common.label(campaign, second)}"
+        names = say(
+            "setup.marks.names",
+            first=common.label(campaign, first),
+            second=common.label(campaign, second),
+        )
         return f"{names}: {pair.words}"
     if len(settings) == 2:
         return compare(*settings).words
-    return "The manifest names no pair to compare." if len(settings) > 2 else ""
+    return say("setup.marks.manifest_names_pair") if len(settings) > 2 else ""
 
 
 def workloads(campaign: Campaign) -> Figure:
@@ -187,9 +210,9 @@ def workloads(campaign: Campaign) -> Figure:
     if rows.empty:
         return Figure(
             id=name,
-            title="No run can be compared",
+            title=say("setup.workloads.title_run_can_compared"),
             missing=" ".join(
-                ["This campaign has no run that can be compared.", *common.left_out_notes(campaign)]
+                [say("shared.this_campaign_has_no_run_that"), *common.left_out_notes(campaign)]
             ),
         )
     rows = common.styled(campaign, rows)
@@ -215,19 +238,19 @@ def workloads(campaign: Campaign) -> Figure:
     table = pd.DataFrame(lines)
     kinds = list(dict.fromkeys(table["workload"]))
     repeats = int(table["most repeats"].max())
-    title = (
-        f"{words.capital(words.count(len(table), 'load', spelled=True))} of "
-        f"{words.listed(kinds)}, from {rows['concurrency'].min()} to "
-        f"{rows['concurrency'].max()} requests in flight"
+    title = say(
+        "setup.workloads.title_requests_flight",
+        loads=words.capital(words.count(len(table), "load", spelled=True)),
+        kinds=words.listed(kinds),
+        concurrency=rows["concurrency"].min(),
+        concurrency_2=rows["concurrency"].max(),
     )
     if repeats < 2:
-        title += "; nothing was repeated"
+        title += say("setup.workloads.title_nothing_repeated")
     return Figure(
         id=name,
         title=title,
-        subtitle=(
-            "One line per configuration, client and length: only runs within a line are one series."
-        ),
+        subtitle=say("setup.workloads.subtitle"),
         table=table,
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
@@ -261,15 +284,15 @@ def runs(campaign: Campaign) -> Figure:
             "level": table["level"],
         }
     ).reset_index(drop=True)
-    shown["start"] = shown["start"].where(np.array(table["clock"] == "epoch"), words.UNKNOWN)
+    shown["start"] = shown["start"].where(np.array(table["clock"] == "epoch"), words.unknown())
     shown = shown.dropna(axis="columns", how="all")  # settings that no run has
     told = common.counted(table)
     n_ok, n = told["n_ok"].sum(), told["n_requests"].sum()
     title = words.count(len(table), "run")
     if len(told):
-        title += f", {n:,.0f} requests, {n_ok:,.0f} of them ok"
+        title += say("setup.runs.title_requests_ok", n=n, n_ok=n_ok)
     if untold := len(table) - len(told):
-        title += f"; {words.count(untold, 'run')} without a count"
+        title += say("setup.runs.title_without_count", runs=words.count(untold, "run"))
     by_note: dict[str, list[str]] = {}
     for run, found in raw["notes"].items():
         for note in found if found is not None else ():
@@ -278,7 +301,7 @@ def runs(campaign: Campaign) -> Figure:
     return Figure(
         id="setup-runs",
         title=title,
-        subtitle="One row per run. A dash: the dump does not say.",
+        subtitle=say("setup.runs.subtitle"),
         table=shown,
         source=common.source(
             campaign, pd.DataFrame({"runs": [(r,) for r in table["run_id"]], "n_ok": table["n_ok"]})

@@ -14,6 +14,7 @@ from servebook.publish.chapters.reuse import plain
 from servebook.publish.charts.parts import stacked
 from servebook.publish.charts.tail import on_a_log_rule
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["arithmetic", "hidden_tail", "stop_statement", "tail_range"]
@@ -61,7 +62,10 @@ def _rows(campaign: Campaign) -> pd.DataFrame:
             slowest_mean_ms(m, q)
             for m, q in zip(rows["tpot_mean_ms"], rows["itl_p99_ms"], strict=True)
         ],
-        row_label=[f"{r['name']} · {r['concurrency']} in flight" for r in rows.to_dict("records")],
+        row_label=[
+            say("shared.in_flight_2", name=r["name"], concurrency=r["concurrency"])
+            for r in rows.to_dict("records")
+        ],
     )
 
 
@@ -70,7 +74,9 @@ def _most(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
         return rows, ()
     rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
     kept = rows.loc[sorted(rank.sort_values(kind="stable").head(_MOST).index)]
-    return kept, (f"Drawn: {_MOST} of {len(rows)} conditions; the table has all.",)
+    return kept, (
+        say("shared.drawn_of_conditions_the_table_has", most_rows=_MOST, n_rows=len(rows)),
+    )
 
 
 def _chunked(campaign: Campaign, name: str) -> bool:
@@ -83,15 +89,22 @@ def arithmetic(campaign: Campaign) -> Figure:
     name = "stall-arithmetic"
     rows = _rows(campaign)
     if rows.empty:
-        return common.absent(campaign, name, "Stall arithmetic", _MIXED)
+        return common.absent(
+            campaign, name, say("stall_arithmetic.arithmetic.stall_arithmetic"), _MIXED
+        )
     drawn, lost = _most(rows)
     segments, ends = [], []
     for row in drawn.to_dict("records"):
         key = row["row_label"]
         middle = min(row["itl_p50_ms"], row["tpot_mean_ms"])
         for part, low, high, colour in (
-            ("median gap", 0.0, middle, theme.PALE),
-            ("waiting beyond it", middle, row["tpot_mean_ms"], row["colour"]),
+            (say("stall_arithmetic.arithmetic.median_gap"), 0.0, middle, theme.PALE),
+            (
+                say("stall_arithmetic.arithmetic.waiting_beyond"),
+                middle,
+                row["tpot_mean_ms"],
+                row["colour"],
+            ),
         ):
             segments.append(
                 {"row": key, "part": part, "low": low, "high": high, "colour": colour,
@@ -103,14 +116,18 @@ def arithmetic(campaign: Campaign) -> Figure:
                 "label": key,
                 "end": max(row["tpot_mean_ms"], np.nan_to_num(row["decode_ms"])),
                 "measured": row["decode_ms"],
-                "text": f"{words.percent(row['share_of_decode'])} waiting",
+                "text": say(
+                    "stall_arithmetic.arithmetic.text",
+                    share_of_decode=words.percent(row["share_of_decode"]),
+                ),
             }
         )
     worst = common.top(rows, rows["share_of_decode"])
-    title = (
-        f"{words.percent(worst['share_of_decode'])} of the decode time, "
-        f"{words.percent(worst['share_of_response'])} of the response time is waiting "
-        f"({worst['row_label']})"
+    title = say(
+        "stall_arithmetic.arithmetic.title",
+        share_of_decode=words.percent(worst["share_of_decode"]),
+        share_of_response=words.percent(worst["share_of_response"]),
+        row_label=worst["row_label"],
     )
     sized = rows[rows["ceiling"].notna() & (rows["ratio"] > _LONG_TAIL)]
     sized = sized[[not _chunked(campaign, c) for c in sized["configuration"]]]
@@ -118,13 +135,14 @@ def arithmetic(campaign: Campaign) -> Figure:
     if len(sized):
         top = common.top(sized, sized["share_of_decode"])
         about = float(f"{top['stall_tokens']:.2g}")
-        size = (
-            f"Model: at {words.number(top['ceiling'])} tokens/s one prompt takes "
-            f"{words.duration(top['one_prefill_s'])}; a gap of "
-            f"{words.milliseconds(top['itl_p99_ms'])} holds about "
-            f"{words.number(about)} "
-            f"prompt tokens, {words.number(top['stall_prompts'], 2)} prompts "
-            f"({top['row_label']})."
+        size = say(
+            "stall_arithmetic.arithmetic.size",
+            ceiling=words.number(top["ceiling"]),
+            one_prefill_s=words.duration(top["one_prefill_s"]),
+            itl_p99_ms=words.milliseconds(top["itl_p99_ms"]),
+            about=words.number(about),
+            stall_prompts=words.number(top["stall_prompts"], 2),
+            row_label=top["row_label"],
         )
     whole = pd.Series([not _chunked(campaign, c) for c in rows["configuration"]], rows.index)
     table = pd.DataFrame(
@@ -153,22 +171,17 @@ def arithmetic(campaign: Campaign) -> Figure:
         chart=stacked(
             pd.DataFrame(segments),
             pd.DataFrame(ends),
-            "TPOT mean, ms: grey median gap, colour waiting; tick: decode alone",
+            say("stall_arithmetic.arithmetic.chart"),
         ),
         table=table,
         alt=f"{title}. {size} " + " ".join(f"{e['label']}: {e['text']}." for e in ends),
-        source=f"{common.records_of(campaign, len(runs))}; model: prefill at the ceiling",
+        source=say(
+            "stall_arithmetic.arithmetic.source", records_of=common.records_of(campaign, len(runs))
+        ),
         runs=runs,
         notes=(
-            (
-                "Waiting: mean TPOT less median ITL, over mean TPOT (the published "
-                "estimate). Of the "
-                "response: the same time over the mean of whole requests, TTFT included."
-            ),
-            (
-                "Model: a stalled engine prefills at its highest measured prefill rate and decodes "
-                "nothing. Not applied to chunked prefill."
-            ),
+            say("stall_arithmetic.arithmetic.note_waiting_mean_tpot"),
+            say("stall_arithmetic.arithmetic.note_model_stalled_engine"),
             *lost,
         ),
     )
@@ -177,8 +190,14 @@ def arithmetic(campaign: Campaign) -> Figure:
 def _against(level: float) -> str:
     """Ends in "than", or in "as long as" where nothing differs in the digits that are shown."""
     if abs(level - 1) < 5e-4:
-        return "as long as"
-    return f"{words.percent(abs(level - 1))} {'less' if level < 1 else 'more'} time than"
+        return say("stall_arithmetic.against.long")
+    return say(
+        "stall_arithmetic.against.time",
+        level=words.percent(abs(level - 1)),
+        less=say("stall_arithmetic.against.less")
+        if level < 1
+        else say("stall_arithmetic.against.more"),
+    )
 
 
 def stop_statement(campaign: Campaign) -> Statement:
@@ -192,32 +211,32 @@ def stop_statement(campaign: Campaign) -> Statement:
     if stalled.empty:
         return Statement(
             id=name,
-            sentence=(
-                "Whether the engine stops or slows under mixed load is not known: no mixed "
-                "condition with a long tail has a decode-only run at the same concurrency."
-            ),
+            sentence=say("stall_arithmetic.stop_statement.sentence_whether_engine_stops"),
             marks=common.marks(campaign),
         )
     row = common.top(stalled, stalled["share_of_decode"])
     level = row["itl_p50_ms"] / row["decode_ms"]
     stops = 0.85 < level < 1.15
     finding = (
-        "as if the engine stopped rather than slowed"
+        say("stall_arithmetic.stop_statement.finding_engine_stopped_rather")
         if stops and campaign.manifest.provenance == "reconstructed"
-        else "the engine stops rather than slows"
+        else say("stall_arithmetic.stop_statement.finding_engine_stops_rather")
         if stops
-        else "it runs slower, too"
+        else say("stall_arithmetic.stop_statement.finding_runs_slower_too")
         if level >= 1.15
-        else "fewer requests decode at a time than alone"
+        else say("stall_arithmetic.stop_statement.finding_fewer_requests_decode")
     )
     return Statement(
         id=name,
-        sentence=(
-            f"Between stalls a token under mixed load takes {_against(level)} one of decode "
-            f"alone (median gap {words.milliseconds(row['itl_p50_ms'])}, decode-only TPOT "
-            f"{words.milliseconds(row['decode_ms'])}): {finding}; waiting takes "
-            f"{words.percent(row['share_of_decode'])} of the decode time and "
-            f"{words.percent(row['share_of_response'])} of the response ({row['row_label']})."
+        sentence=say(
+            "stall_arithmetic.stop_statement.sentence_between_stalls_token",
+            against=_against(level),
+            itl_p50_ms=words.milliseconds(row["itl_p50_ms"]),
+            decode_ms=words.milliseconds(row["decode_ms"]),
+            finding=finding,
+            share_of_decode=words.percent(row["share_of_decode"]),
+            share_of_response=words.percent(row["share_of_response"]),
+            row_label=row["row_label"],
         ),
         metric="stall_share_estimate",
         value=100 * float(row["share_of_decode"]),
@@ -227,7 +246,7 @@ def stop_statement(campaign: Campaign) -> Statement:
         interval=common.interval([int(row["n_runs"])]),
         runs=tuple(sorted({*row["runs"], *row["decode_runs"]})),
         figure="stall-arithmetic",
-        would_change="chunked prefill or a smaller prefill budget, at the price of TTFT",
+        would_change=say("stall_arithmetic.stop_statement.would_change"),
         verdict=stops and row["share_of_decode"] > 0.05,
         rank=29,
         marks=common.marks(campaign, runs=tuple(sorted({*row["runs"], *row["decode_runs"]}))),
@@ -239,7 +258,7 @@ def hidden_tail(campaign: Campaign) -> Figure:
     name = "stall-hidden-tail"
     rows = _rows(campaign)
     if rows.empty:
-        return common.absent(campaign, name, "What p99 does not show", _MIXED)
+        return common.absent(campaign, name, say("stall_arithmetic.hidden_tail.p99_show"), _MIXED)
     above = rows[rows["tpot_mean_ms"] > rows["itl_p99_ms"]]
     drawn, lost = _most(rows)
     bound = drawn["slowest_ms"].where(drawn["slowest_ms"] > drawn["itl_p99_ms"])
@@ -253,39 +272,48 @@ def hidden_tail(campaign: Campaign) -> Figure:
                 "mean": drawn["itl_p99_ms"],
                 "tail": bound.fillna(drawn["itl_p99_ms"]),
                 "text": [
-                    f"slowest 1 %: {words.milliseconds(b)} or more"
+                    say("stall_arithmetic.hidden_tail.slowest", b=words.milliseconds(b))
                     if b == b
-                    else f"p99 {words.milliseconds(p)}" + ("" if none else "; the sum adds nothing")
+                    else f"p99 {words.milliseconds(p)}"
+                    + ("" if none else say("stall_arithmetic.hidden_tail.sum_adds_nothing"))
                     for b, p in zip(bound, drawn["itl_p99_ms"], strict=True)
                 ],
                 "colour": drawn["colour"],
                 "ink": drawn["ink"],
                 "tip": [
-                    f"mean TPOT {words.milliseconds(r['tpot_mean_ms'])}, p99 "
-                    f"{words.milliseconds(r['itl_p99_ms'])}, n = {r['n_gaps']:,.0f} gaps"
+                    say(
+                        "stall_arithmetic.hidden_tail.tip",
+                        tpot_mean_ms=words.milliseconds(r["tpot_mean_ms"]),
+                        itl_p99_ms=words.milliseconds(r["itl_p99_ms"]),
+                        n_gaps=r["n_gaps"],
+                    )
                     for r in drawn.to_dict("records")
                 ],
             }
         ),
-        "gap, ms (log): dot median, ring p99" + ("" if none else ", arrow slowest 1 % at least"),
+        say("stall_arithmetic.hidden_tail.chart_gap_ms_log")
+        + ("" if none else say("stall_arithmetic.hidden_tail.chart_arrow_slowest")),
     )
-    title = "In no condition does the mean gap lie above p99"
+    title = say("stall_arithmetic.hidden_tail.title_condition_mean_gap")
     if len(above):
         top = common.top(above, above["slowest_ms"] / above["itl_p99_ms"])
-        title = (
-            f"p99 hides stalls at {top['concurrency']} in flight: mean "
-            f"{words.milliseconds(top['tpot_mean_ms'])} lies above p99 "
-            f"{words.milliseconds(top['itl_p99_ms'])}, so the slowest 1 % average at least "
-            f"{words.milliseconds(top['slowest_ms'])}"
+        title = say(
+            "stall_arithmetic.hidden_tail.title_p99_hides_stalls",
+            concurrency=top["concurrency"],
+            tpot_mean_ms=words.milliseconds(top["tpot_mean_ms"]),
+            itl_p99_ms=words.milliseconds(top["itl_p99_ms"]),
+            slowest_ms=words.milliseconds(top["slowest_ms"]),
         )
     return Figure(
         id=name,
         title=title,
         subtitle=(
-            f"{condition_words(rows)} By arithmetic: (mean TPOT − 0.99 × p99) ÷ 0.01; no gap is "
-            "looked at. "
-            + ("The sum lies above p99 in none, so it adds nothing. " if none else "")
-            + "Measured gaps of the same runs stand in the chapter on mixed load."
+            say(
+                "stall_arithmetic.hidden_tail.subtitle_arithmetic_mean_tpot",
+                condition_words=condition_words(rows),
+            )
+            + (say("stall_arithmetic.hidden_tail.subtitle_sum_lies_above") if none else "")
+            + say("stall_arithmetic.hidden_tail.subtitle_measured_gaps_runs")
         ),
         chart=chart,
         table=pd.DataFrame(
@@ -304,14 +332,10 @@ def hidden_tail(campaign: Campaign) -> Figure:
             }
         ),
         alt=f"{title}.",
-        source=f"{common.source(campaign, rows)}; arithmetic on mean and p99",
+        source=say("stall_arithmetic.hidden_tail.source", source=common.source(campaign, rows)),
         runs=common.runs_of(rows),
         notes=(
-            (
-                "Mean TPOT stands for the mean gap: it is the mean over requests, each over "
-                "its gaps. "
-                "Where lengths are equal the two are the same."
-            ),
+            say("stall_arithmetic.hidden_tail.note"),
             *lost,
         ),
     )
@@ -332,30 +356,36 @@ def tail_range(campaign: Campaign) -> Statement:
         ran = every.groupby("client")["workload"].nunique()
         client = max(sorted(set(rows["client"])), key=lambda c: int(ran[c]))
         part = rows[rows["client"] == client]
-        over = f"{words.span(part['concurrency'])} in flight"
+        over = say("shared.in_flight", concurrency=words.span(part["concurrency"]))
     else:
         kept = rows[many == many.max()]
         best = kept.sort_values(["ratio"], kind="stable").iloc[-1]
         part = kept[(kept[keys] == best[keys]).all(axis=1)]
-        over = (
-            f"{words.count(part['configuration'].nunique(), 'configuration', spelled=True)} at "
-            f"{common.in_flight(best['concurrency'])}"
+        over = say(
+            "stall_arithmetic.tail_range.over",
+            configurations=words.count(
+                part["configuration"].nunique(), "configuration", spelled=True
+            ),
+            in_flight=common.in_flight(best["concurrency"]),
         )
     low, high = common.bottom(part, part["ratio"]), common.top(part, part["ratio"])
     spread = [part["itl_p50_ms"].min(), part["itl_p50_ms"].max()]
     ends = (
-        (f"{low['concurrency']} in flight", f"{high['concurrency']}")
+        (say("shared.in_flight", concurrency=low["concurrency"]), f"{high['concurrency']}")
         if one
         else (str(low["name"]), str(high["name"]))
     )
     return Statement(
         id=name,
-        sentence=(
-            f"Head-of-line blocking: over {over} one token in a hundred waits "
-            f"{words.span([low['ratio'], high['ratio']], 2)} times the median or longer "
-            f"({words.milliseconds(low['itl_p99_ms'])}, {ends[0]}, to "
-            f"{words.milliseconds(high['itl_p99_ms'])}, {ends[1]}), while medians are "
-            f"{words.span(spread)} ms."
+        sentence=say(
+            "stall_arithmetic.tail_range.sentence",
+            over=over,
+            ratio=words.span([low["ratio"], high["ratio"]], 2),
+            itl_p99_ms=words.milliseconds(low["itl_p99_ms"]),
+            ends=ends[0],
+            itl_p99_ms_2=words.milliseconds(high["itl_p99_ms"]),
+            ends_2=ends[1],
+            spread=words.span(spread),
         ),
         metric="itl_p99_over_p50",
         value=float(high["ratio"]),
@@ -364,10 +394,13 @@ def tail_range(campaign: Campaign) -> Statement:
         n_of="gaps",
         low=float(low["ratio"]),
         high=float(high["ratio"]),
-        interval=f"range over {'concurrencies' if one else 'configurations'}, one run each",
+        interval=say(
+            "stall_arithmetic.tail_range.interval",
+            concurrencies="concurrencies" if one else "configurations",
+        ),
         runs=common.runs_of(part),
         figure="mixed-tail",
-        would_change="a smaller prefill per step, repeats, or another concurrency",
+        would_change=say("stall_arithmetic.tail_range.would_change"),
         # Of two configurations the chapter on mixed load speaks.
         verdict=high["ratio"] > _LONG_TAIL and (one or part["configuration"].nunique() > 2),
         rank=25,

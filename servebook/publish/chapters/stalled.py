@@ -17,6 +17,7 @@ from servebook.measure.stalls import SUMMARY_COLUMNS, stall_summary
 from servebook.publish.chapters import common
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
@@ -29,15 +30,6 @@ __all__ = [
     "summary",
     "watched",
 ]
-
-_MODELLED = (
-    "The gaps of this campaign come from an engine model, not from an engine. Causes of stalls are "
-    "not analysed on reconstructed data: they would say something of the model only."
-)
-_NO_CLOCK = (
-    "Causes of stalls cannot be told here: the dumps have no common clock for their requests, or "
-    "no times of their tokens."
-)
 
 
 def modelled(campaign: Campaign) -> bool:
@@ -83,9 +75,9 @@ def no_causes(campaign: Campaign, figure: str, title: str) -> Figure | None:
     if mixed_rows(campaign).empty:
         return common.absent(campaign, figure, title, WORKLOAD)
     if modelled(campaign):
-        return Figure(id=figure, title=title, missing=_MODELLED)
+        return Figure(id=figure, title=title, missing=say("stalled.modelled"))
     if not mixed(campaign):
-        return Figure(id=figure, title=title, missing=_NO_CLOCK)
+        return Figure(id=figure, title=title, missing=say("stalled.no_clock"))
     return None
 
 
@@ -98,5 +90,5 @@ def conditions(campaign: Campaign) -> dict[str, dict[str, Any]]:
 def run_words(row: dict[str, Any], run_id: str) -> str:
     """A run as words: its condition, and which of several repeats it is."""
     runs = list(row["runs"])
-    repeat = f" · run {runs.index(run_id) + 1}" if len(runs) > 1 else ""
+    repeat = say("stalled.run_words.repeat", index=runs.index(run_id) + 1) if len(runs) > 1 else ""
     return f"{row['row_label']}{repeat}"

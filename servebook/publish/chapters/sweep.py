@@ -25,6 +25,7 @@ from servebook.publish.chapters.evidence import (
 from servebook.publish.chapters.saturation import finding_words, lead, main_finding, remarks
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["latency", "limits", "throughput", "verdict"]
@@ -40,7 +41,7 @@ def limits(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
     low, high = rows["concurrency"].min(), rows["concurrency"].max()
     shown = [n for n in sorted(slots) if low <= n <= high * 1.5]
     return pd.DataFrame(
-        [{"concurrency": float(n), "text": f"{n} slots"} for n in shown],
+        [{"concurrency": float(n), "text": say("sweep.limits.text", n=n)} for n in shown],
         columns=["concurrency", "text"],
     )
 
@@ -69,21 +70,25 @@ def throughput(campaign: Campaign, sweep: Sweep) -> Figure:
     name = f"{sweep.workload}-throughput"
     rows = rows_of(campaign, sweep.workload, sweep.throughput)
     if rows.empty:
-        return common.absent(campaign, name, f"{sweep.noun}: throughput", sweep.workload)
+        return common.absent(
+            campaign, name, say("sweep.throughput.throughput", noun=sweep.noun), sweep.workload
+        )
     leading = main_finding(rows, sweep.throughput)
-    finding = f"{sweep.noun} throughput {finding_words(leading, sweep.unit)}"
+    finding = say(
+        "sweep.throughput.finding",
+        noun=sweep.noun,
+        finding_words=finding_words(leading, sweep.unit),
+    )
     if common.several(rows["series"]):
         finding += f" ({leading['name']})"
     found = factor_rows(campaign, rows, sweep.throughput)
     pair = common.opponents(campaign, rows)
     title = finding
     if pair and len(found):
-        title = f"{sweep.noun}: " + versus(
-            campaign, pair, found, "reaches {f} times the throughput of"
-        )
+        title = f"{sweep.noun}: " + versus(campaign, pair, found, say("sweep.throughput.title"))
     chart = over_concurrency(
         points(rows, sweep.throughput, sweep.unit),
-        f"{sweep.unit} (log)",
+        say("sweep.throughput.chart", unit=sweep.unit_words),
         pairs=_pairs(found),
         remarks=remarks(rows, sweep.throughput),
         limits=limits(campaign, rows),
@@ -106,7 +111,11 @@ def throughput(campaign: Campaign, sweep: Sweep) -> Figure:
     return Figure(
         id=name,
         title=title,
-        subtitle=f"{condition_words(rows)} {evidence(campaign, rows)} Higher is better.",
+        subtitle=say(
+            "sweep.throughput.subtitle",
+            condition_words=condition_words(rows),
+            evidence=evidence(campaign, rows),
+        ),
         chart=chart,
         table=table,
         alt=f"{title}. " + described(rows, sweep.throughput, sweep.unit),
@@ -133,7 +142,7 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
     pair = common.opponents(campaign, rows)
     title = _growth(rows, metric, sweep)
     if pair and len(found):
-        title = f"{sweep.noun} {noun}: " + versus(campaign, pair, found, "is {f} times faster than")
+        title = f"{sweep.noun} {noun}: " + versus(campaign, pair, found, say("sweep.latency.title"))
     few = pd.Series([below_floor(99, n) for n in rows["n_ok_least"]], index=rows.index)
     little = pd.Series([below_floor(50, n) for n in rows["n_ok_least"]], index=rows.index)
     shown = rows.assign(
@@ -158,21 +167,20 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
         columns.insert(-1, ("beyond", "share beyond the lowest concurrency (%)"))
     notes = [f"{statistic_label}: {METRICS[metric].definition}."]
     if few.any():
-        notes.append(
-            "p99 is given only for runs with at least 662 requests; below that the largest of n "
-            "stands in its place."
-        )
+        notes.append(say("sweep.latency.note_p99_given_runs"))
     if little.any():
-        notes.append(
-            f"A median is given in the table only for runs with at least {FLOORS[50]} requests."
-        )
+        notes.append(say("sweep.latency.note_median_given_table", floors=FLOORS[50]))
     return Figure(
         id=name,
         title=title,
-        subtitle=f"{condition_words(rows)} {evidence(campaign, rows)} Lower is better.",
+        subtitle=say(
+            "sweep.latency.subtitle",
+            condition_words=condition_words(rows),
+            evidence=evidence(campaign, rows),
+        ),
         chart=over_concurrency(
             points(rows, metric, "ms"),
-            f"{statistic_label}, ms (log)",
+            say("shared.ms_log", gap_word=statistic_label),
             pairs=_pairs(found),
             limits=limits(campaign, rows),
             y_format=",~g",
@@ -192,24 +200,49 @@ def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:
     who = f" ({first['name']})" if common.several(rows["series"]) else ""
     what = METRICS[metric].label
     if len(line) == 1:
-        return (
-            f"{sweep.noun}: {what} is {words.milliseconds(first[metric])} at "
-            f"{common.in_flight(first['concurrency'])}, the only concurrency{who}"
+        return say(
+            "sweep.growth.concurrency",
+            noun=sweep.noun,
+            what=what,
+            first=words.milliseconds(first[metric]),
+            in_flight=common.in_flight(first["concurrency"]),
+            who=who,
         )
     ratio = last[metric] / first[metric]
-    verb = "grows" if ratio > 1.05 else "falls" if ratio < 1 / 1.05 else "stays"
-    span = f"from {words.milliseconds(first[metric])} to {words.milliseconds(last[metric])}"
+    verb = (
+        say("sweep.growth.verb_grows")
+        if ratio > 1.05
+        else say("sweep.growth.verb_falls")
+        if ratio < 1 / 1.05
+        else "stays"
+    )
+    span = say(
+        "sweep.growth.span_from_to",
+        first=words.milliseconds(first[metric]),
+        last=words.milliseconds(last[metric]),
+    )
     if verb == "stays":
-        span = f"within 5 % of {words.milliseconds(first[metric])}"
+        span = say("sweep.growth.span_within", first=words.milliseconds(first[metric]))
     gain = last[sweep.throughput] / first[sweep.throughput]
     beside = (
-        "throughput changes by less than 5 %"
+        say("sweep.growth.beside_throughput_changes")
         if 1 / 1.05 <= gain <= 1.05
-        else f"throughput {'grows' if gain > 1 else 'falls'} {words.times(max(gain, 1 / gain))}"
+        else say(
+            "sweep.growth.beside_throughput",
+            grows=say("sweep.growth.verb_grows") if gain > 1 else say("sweep.growth.verb_falls"),
+            gain=words.times(max(gain, 1 / gain)),
+        )
     )
-    return (
-        f"{sweep.noun}: {what} {verb} {span} between {first['concurrency']} and "
-        f"{last['concurrency']} in flight; {beside}{who}"
+    return say(
+        "sweep.growth.between_flight",
+        noun=sweep.noun,
+        what=what,
+        verb=verb,
+        span=span,
+        concurrency=first["concurrency"],
+        concurrency_2=last["concurrency"],
+        beside=beside,
+        who=who,
     )
 
 
@@ -239,7 +272,7 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
         runs = tuple(sorted({run for runs in found["runs"] for run in runs}))
         used = rows[[bool(set(r) & set(runs)) for r in rows["runs"]]]
         compared = common.comparison(campaign, pair)
-        said = versus(campaign, pair, found, "reaches {f} times the throughput of")
+        said = versus(campaign, pair, found, say("sweep.throughput.title"))
         several = max(found["n_baseline"].max(), found["n_candidate"].max()) > 1
         least = int(min(found["n_baseline"].min(), found["n_candidate"].min()))
         return Statement(
@@ -248,19 +281,23 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
             metric=metric,
             value=float(factor),
             unit="ratio",
-            caption=f"the {sweep.unit}, at most",
+            caption=say("sweep.verdict.caption", unit=sweep.unit_words),
             n=int(used["n_ok"].sum()),
             n_of="requests",
             low=_known(low) if several else None,
             high=_known(high) if several else None,
-            interval=("no interval: one run on a side" if least < 2 else common.interval([least])),
+            interval=(
+                say("shared.no_interval_one_run_on_a") if least < 2 else common.interval([least])
+            ),
             runs=runs,
             figure=f"{sweep.workload}-throughput",
             would_change=(
-                "repeats on both sides whose ranges overlap"
+                say("shared.repeats_on_both_sides_whose_ranges")
                 + (
-                    f"; or a pair that differs in one setting only, not in "
-                    f"{words.listed(compared.differ)}"
+                    say(
+                        "sweep.verdict.would_change_pair_differs_setting",
+                        differ=words.listed(compared.differ),
+                    )
                     if len(compared.differ) > 1
                     else ""
                 )
@@ -277,7 +314,12 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
     who = f" ({row['name']})" if common.several(rows["series"]) else ""
     return Statement(
         id=name,
-        sentence=f"{sweep.noun} throughput {finding_words(row, sweep.unit)}{who}.",
+        sentence=say(
+            "sweep.verdict.sentence",
+            noun=sweep.noun,
+            finding_words=finding_words(row, sweep.unit),
+            who=who,
+        ),
         metric=metric,
         value=float(row["peak_value"]),
         unit=METRICS[metric].unit,
@@ -289,9 +331,9 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
         runs=common.runs_of(line),
         figure=f"{sweep.workload}-throughput",
         would_change=(
-            "runs at higher concurrency"
+            say("sweep.verdict.would_change_runs_higher_concurrency")
             if row["lower_bound"]
-            else "repeats, or a concurrency beyond the range at which it grows again"
+            else say("sweep.verdict.would_change_repeats_concurrency_beyond")
         ),
         verdict=True,
         rank=rank,

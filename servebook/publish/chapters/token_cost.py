@@ -10,22 +10,17 @@ from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.reuse import plain
-from servebook.publish.chapters.traffic import NO_COUNTERS, per_run
+from servebook.publish.chapters.traffic import per_run
 from servebook.publish.charts.parts import stacked
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["byte_formula", "relative_cost", "relative_cost_statement"]
 
 _ID = "network-cost"
-_TITLE = "Network cost per token: not measured"
 _RATE = "output_throughput_tok_s"
 _VARIES = 1.5  # steps per second within this ratio hardly vary
-_TELLS = (
-    "What would tell a floor per step from one per second: an engine that serves but idles, with "
-    "its connections open; or decode at other batch sizes or output lengths, so that steps per "
-    "second vary."
-)
 
 
 @common.memo
@@ -33,7 +28,7 @@ def _decode(campaign: Campaign) -> pd.DataFrame | str:
     """The watched decode line with most concurrencies, with cost relative to its lowest."""
     links = per_run(campaign)
     if links.empty:
-        return NO_COUNTERS
+        return say("traffic.no_counters")
     every = plain(campaign)
     rows = every[(every["workload"] == "decode") & every[_RATE].notna()]
     rows = rows[rows["n_runs"] == 1].assign(run_id=lambda f: [r[0] for r in f["runs"]])
@@ -42,10 +37,7 @@ def _decode(campaign: Campaign) -> pd.DataFrame | str:
     rows = rows.dropna(subset=["floor_util"])
     sizes = rows.groupby(["series", "devices"]).size()
     if sizes.empty or sizes.max() < 2:
-        return (
-            "No configuration decoded at two concurrencies while counters watched links of known "
-            "speed, so how the network's cost of a token changes is not known."
-        )
+        return say("token_cost.decode")
     series, devices = sizes[sizes == sizes.max()].index[0]
     line = rows[(rows["series"] == series) & (rows["devices"] == devices)]
     line = line.sort_values("concurrency", kind="stable", ignore_index=True)
@@ -61,7 +53,7 @@ def relative_cost(campaign: Campaign) -> Figure:
     """Link use per output token, relative to the lowest concurrency, as floor and slope."""
     line = _decode(campaign)
     if isinstance(line, str):
-        return Figure(id=_ID, title=_TITLE, missing=line)
+        return Figure(id=_ID, title=say("token_cost.title"), missing=line)
     fitted = fit_line(list(line[_RATE]), list(line["floor_util"]))
     unit = float(line["floor_util"].iloc[0] / line[_RATE].iloc[0])
     first, last = line.iloc[0], line.iloc[-1]
@@ -69,20 +61,35 @@ def relative_cost(campaign: Campaign) -> Figure:
     segments, ends = [], []
     for row in line.to_dict("records"):
         own, shared = (part / unit for part in fitted.parts(row[_RATE]))
-        key = f"{row['concurrency']} in flight"
+        key = say("shared.in_flight", concurrency=row["concurrency"])
         segments += [
-            {"row": key, "part": part, "low": low, "high": high, "colour": colour,
-             "tip": words.number(high - low)}
+            {
+                "row": key,
+                "part": part,
+                "low": low,
+                "high": high,
+                "colour": colour,
+                "tip": words.number(high - low),
+            }
             for part, low, high, colour in (
-                ("paid by each token", 0.0, max(own, 0.0), hue),
-                ("floor, shared", max(own, 0.0), own + shared, theme.PALE),
+                (say("token_cost.relative_cost.segments_paid_token"), 0.0, max(own, 0.0), hue),
+                (
+                    say("token_cost.relative_cost.segments_floor_shared"),
+                    max(own, 0.0),
+                    own + shared,
+                    theme.PALE,
+                ),
             )
-        ]  # fmt: skip
+        ]
         ends.append(
             {
                 "row": key,
-                "label": f"{key}: {words.percent(row['floor_util'], 3)} of a link, "
-                f"{words.number(row[_RATE])} tokens/s",
+                "label": say(
+                    "token_cost.relative_cost.label",
+                    key_=key,
+                    floor_util=words.percent(row["floor_util"], 3),
+                    row=words.number(row[_RATE]),
+                ),
                 "end": max(own + shared, row["cost"]),
                 "measured": row["cost"],
                 "text": words.number(row["cost"]),
@@ -91,11 +98,16 @@ def relative_cost(campaign: Campaign) -> Figure:
     own, shared = (part / unit for part in fitted.parts(float(first[_RATE])))
     change = float(last["cost"]) - 1
     steps = float(line["steps_s"].max() / line["steps_s"].min())
-    title = (
-        f"From {first['concurrency']} to {last['concurrency']} in flight a token's network cost "
-        f"{'falls' if change < 0 else 'grows'} by {words.percent(abs(change))}: throughput grows "
-        f"{words.times(last[_RATE] / first[_RATE])}, use "
-        f"{words.times(last['floor_util'] / first['floor_util'], 3)}"
+    title = say(
+        "token_cost.relative_cost.title_flight_token_network",
+        concurrency=first["concurrency"],
+        concurrency_2=last["concurrency"],
+        falls=say("token_cost.relative_cost.title_falls")
+        if change < 0
+        else say("token_cost.relative_cost.title_grows"),
+        change=words.percent(abs(change)),
+        last=words.times(last[_RATE] / first[_RATE]),
+        floor_util=words.times(last["floor_util"] / first["floor_util"], 3),
     )
     worst = max(abs(r) for r in fitted.residuals)
     gpus = campaign.manifest.configuration(first["configuration"])
@@ -103,15 +115,15 @@ def relative_cost(campaign: Campaign) -> Figure:
     return Figure(
         id=_ID,
         title=title,
-        subtitle=(
-            f"{condition_words(line)} {common.label(campaign, first['configuration'])}. Lowest "
-            "reading of a run over its tokens/s, gross; lowest concurrency = 1. Bars: "
-            "least-squares line, use = floor + slope × tokens/s."
+        subtitle=say(
+            "token_cost.relative_cost.subtitle",
+            condition_words=condition_words(line),
+            configuration=common.label(campaign, first["configuration"]),
         ),
         chart=stacked(
             pd.DataFrame(segments),
             pd.DataFrame(ends),
-            "relative cost: colour per token, grey floor; tick: measured",
+            say("token_cost.relative_cost.chart"),
         ),
         table=pd.DataFrame(
             {
@@ -127,24 +139,41 @@ def relative_cost(campaign: Campaign) -> Figure:
             }
         ),
         alt=f"{title}. " + " ".join(f"{e['label']}: {e['text']}." for e in ends),
-        source=(
-            f"{common.records_of(campaign, len(line))} and counters of "
-            f"{words.count(int(first['links']), 'link')}; "
-            "model: floor + slope"
+        source=say(
+            "token_cost.relative_cost.source",
+            records_of=common.records_of(campaign, len(line)),
+            links=words.count(int(first["links"]), "link"),
         ),
         runs=tuple(sorted(line["run_id"])),
         notes=(
-            f"At {first['concurrency']} in flight the floor is {words.times(shared / own, 3)} the "
-            "part that each token pays."
+            say(
+                "token_cost.relative_cost.note_flight_floor_part",
+                concurrency=first["concurrency"],
+                shared=words.times(shared / own, 3),
+            )
             if own > 0
-            else "The line's slope is not positive: no part is paid by each token.",
-            f"{words.capital(words.count(len(line), 'point', spelled=True))}; the line misses them "
-            f"by at most {words.percent(worst)}. "
-            + ("Two points always lie on a line." if len(line) == 2 else "No interval is given."),
-            f"Steps per second vary by {words.factor(steps)} only, so whether the floor is paid "
-            f"per engine step or per second cannot be told. {_TELLS}"
+            else say("token_cost.relative_cost.note_line_slope_positive"),
+            say(
+                "token_cost.relative_cost.note_line_misses",
+                points=words.capital(words.count(len(line), "point", spelled=True)),
+                worst=words.percent(worst),
+            )
+            + (
+                say("token_cost.relative_cost.note_points_always_lie")
+                if len(line) == 2
+                else say("token_cost.relative_cost.note_interval_given")
+            ),
+            say(
+                "token_cost.relative_cost.note_steps_second_vary",
+                steps=words.factor(steps),
+                tells=say("token_cost.tells"),
+            )
             if steps < _VARIES
-            else f"Steps per second vary by {words.factor(steps)}. {_TELLS}",
+            else say(
+                "token_cost.relative_cost.note_steps_second_vary_2",
+                steps=words.factor(steps),
+                tells=say("token_cost.tells"),
+            ),
         ),
     )
 
@@ -159,22 +188,26 @@ def relative_cost_statement(campaign: Campaign) -> Statement:
     change = float(last["cost"]) - 1
     return Statement(
         id=name,
-        sentence=(
-            f"A larger batch {'lowers' if change < 0 else 'raises'} the network's cost of a "
-            f"decoded token by {words.percent(abs(change))} from {first['concurrency']} to "
-            f"{last['concurrency']} in flight: link use grows "
-            f"{words.times(last['floor_util'] / first['floor_util'], 3)} while throughput grows "
-            f"{words.times(last[_RATE] / first[_RATE])}."
+        sentence=say(
+            "token_cost.relative_cost_statement.sentence_larger_batch_network",
+            lowers=say("token_cost.relative_cost_statement.sentence_lowers")
+            if change < 0
+            else say("token_cost.relative_cost_statement.sentence_raises"),
+            change=words.percent(abs(change)),
+            concurrency=first["concurrency"],
+            concurrency_2=last["concurrency"],
+            floor_util=words.times(last["floor_util"] / first["floor_util"], 3),
+            last=words.times(last[_RATE] / first[_RATE]),
         ),
         metric="network cost per output token, relative",
         value=100 * change,
         unit="%",
         n=len(line),
         n_of="runs",
-        interval="no interval: one run per concurrency",
+        interval=say("token_cost.relative_cost_statement.interval"),
         runs=tuple(sorted(line["run_id"])),
         figure=_ID,
-        would_change="the same with the floor net of idle, or runs at other batch sizes",
+        would_change=say("token_cost.relative_cost_statement.would_change"),
         verdict=True,
         rank=52,
         marks=common.marks(campaign, runs=tuple(sorted(line["run_id"]))),
@@ -184,7 +217,7 @@ def relative_cost_statement(campaign: Campaign) -> Statement:
 def byte_formula(campaign: Campaign) -> Figure:
     """Payload by the published formula against the measured bytes per token."""
     name = "byte-formula"
-    title = "Bytes by formula: the manifest states no sizes"
+    title = say("token_cost.byte_formula.title_bytes_formula_manifest")
     model = campaign.manifest.model
     sizes = {
         "layers": model.moe_layers,
@@ -201,15 +234,15 @@ def byte_formula(campaign: Campaign) -> Figure:
         return Figure(
             id=name,
             title=title,
-            missing=(
-                "The published formula (tokens × experts per token × vector × 2, in each layer) "
-                f"needs {words.listed(lacking)}, which the manifest does not state. With them the "
-                "payload of a token stands here beside its measured bytes."
-            ),
+            missing=say("token_cost.byte_formula.missing", lacking=words.listed(lacking)),
         )
     links = per_run(campaign).dropna(subset=["bytes_per_token"])
     if links.empty:
-        return Figure(id=name, title="Bytes by formula: nothing measured", missing=NO_COUNTERS)
+        return Figure(
+            id=name,
+            title=say("token_cost.byte_formula.title_bytes_formula_nothing"),
+            missing=say("traffic.no_counters"),
+        )
     payload = predicted_bytes(*(float(v) for v in sizes.values() if v is not None))
     runs = common.metrics(campaign)[["run_id", "configuration", "workload", "concurrency"]]
     rows = links.merge(runs, on="run_id")
@@ -239,19 +272,21 @@ def byte_formula(campaign: Campaign) -> Figure:
     return Figure(
         id=name,
         title=(
-            f"The wire carries {words.span(ratio, 2)} times the payload that the formula predicts"
+            say("token_cost.byte_formula.title_wire_carries_times", ratio=words.span(ratio, 2))
             if len(ratio)
-            else "Nothing between nodes is predicted for these runs"
+            else say("token_cost.byte_formula.title_nothing_between_nodes")
         ),
-        subtitle=(
-            f"Model: {model.moe_layers} layers × {model.experts_per_token} experts × "
-            f"{model.hidden_size:,} values × {model.activation_bytes:g} B × 2 = "
-            f"{words.bytes_size(payload)} a token, of which (M − 1) / M leave a node. Measured: "
-            "gross, the busier direction of the links."
+        subtitle=say(
+            "token_cost.byte_formula.subtitle",
+            moe_layers=model.moe_layers,
+            experts_per_token=model.experts_per_token,
+            hidden_size=model.hidden_size,
+            activation_bytes=model.activation_bytes,
+            payload=words.bytes_size(payload),
         ),
         table=table,
         open_table=True,
-        source="model: byte formula, from the manifest; measured: counters",
+        source=say("token_cost.byte_formula.source"),
         runs=tuple(sorted(rows["run_id"])),
-        notes=("Headers, retransmissions, tensor-parallel traffic and padding come on top.",),
+        notes=(say("token_cost.byte_formula.note"),),
     )

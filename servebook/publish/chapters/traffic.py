@@ -9,13 +9,7 @@ from servebook.publish.chapters import common
 from servebook.publish.chapters.fabric_base import measured
 from servebook.read.campaign import Campaign
 
-__all__ = ["NO_COUNTERS", "per_run"]
-
-NO_COUNTERS = (
-    "This campaign holds no byte counters of a link that was watched while runs went on. Counters "
-    "of the switch ports or network cards beside the dumps, and `counters:` in the manifest, give "
-    "them."
-)
+__all__ = ["per_run"]
 
 
 @common.memo

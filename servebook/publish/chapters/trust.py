@@ -17,6 +17,7 @@ from servebook.publish.chapters.trust_clients import (
 from servebook.publish.chapters.trust_load import clocks, load_held
 from servebook.publish.charts.shares import of_a_whole
 from servebook.publish.output import Figure, Statement
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
@@ -30,12 +31,6 @@ __all__ = [
     "verdict",
 ]
 
-_RULE = (
-    "ok: the client recorded no error and a token count. failed: it recorded an error. stream "
-    "error: it calls the request a success, but no token count came (an error inside the stream). "
-    "cancelled: the client cut it off. lost: sent, but without a record."
-)
-
 
 def isolation(campaign: Campaign) -> Figure:
     """Whether prefill runs held no decode and decode runs all of theirs."""
@@ -43,40 +38,53 @@ def isolation(campaign: Campaign) -> Figure:
     if found.empty:
         return Figure(
             id="trust-isolation",
-            title="Isolation of workloads",
-            missing="This campaign has neither a prefill nor a decode run to check.",
+            title=say("trust.isolation.title_isolation_workloads"),
+            missing=say("trust.isolation.missing"),
         )
     broken = found[found["holds"].eq(False).fillna(False)]
     unknown = found[found["holds"].isna()]
     parts = []
     for kind, said in (
-        ("prefill", "no prefill run has an inter-token gap"),
-        ("decode", "every decode run produced exactly the tokens asked for"),
+        ("prefill", say("trust.isolation.prefill_run_inter")),
+        ("decode", say("trust.isolation.every_decode_run")),
     ):
         rows = found[found["workload"] == kind]
         bad = rows["holds"].eq(False).fillna(False)
         if bad.any():
             parts.append(
-                f"{bad.sum()} of {words.count(len(rows), f'{kind} run')} "
-                + ("hold inter-token gaps" if kind == "prefill" else "missed the tokens asked for")
+                say("trust.isolation.of", bad=bad.sum(), runs=words.count(len(rows), f"{kind} run"))
+                + (
+                    say("trust.isolation.hold_inter_token")
+                    if kind == "prefill"
+                    else say("trust.isolation.missed_tokens_asked")
+                )
             )
         elif len(rows) and rows["holds"].notna().all():
             parts.append(said)
     title = (
-        words.capital("; ".join(parts)) if parts else "Isolation cannot be checked from the dumps"
+        words.capital("; ".join(parts))
+        if parts
+        else say("trust.isolation.title_isolation_cannot_checked")
     )
     return Figure(
         id="trust-isolation",
         title=title,
-        subtitle=(
-            f"{words.count(len(found), 'run')} checked: {len(broken)} broken, {len(unknown)} where "
-            "the dump does not say what was asked for."
+        subtitle=say(
+            "trust.isolation.subtitle",
+            runs=words.count(len(found), "run"),
+            n_broken=len(broken),
+            n_unknown=len(unknown),
         ),
         table=pd.DataFrame(
             {
                 "run": found["run_id"],
                 "holds": [
-                    words.UNKNOWN if pd.isna(h) else "yes" if h else "no" for h in found["holds"]
+                    words.unknown()
+                    if pd.isna(h)
+                    else say("trust.isolation.holds_yes")
+                    if h
+                    else say("trust.isolation.holds_no")
+                    for h in found["holds"]
                 ],
                 "expected": found["expected_value"],
                 "found": found["found_value"],
@@ -100,11 +108,11 @@ _KINDS = {
     "lost": "#333333",
 }
 _KIND_WORDS = {
-    "ok": "ok",
-    "failed": "failed",
-    "stream_error": "stream errors",
-    "cancelled": "cancelled",
-    "lost": "lost",
+    "ok": "trust.kinds.ok",
+    "failed": "trust.kinds.failed",
+    "stream_error": "trust.kinds.stream_error",
+    "cancelled": "trust.kinds.cancelled",
+    "lost": "trust.kinds.lost",
 }
 
 
@@ -115,20 +123,16 @@ def failures(campaign: Campaign) -> Figure:
     bad = found[found["counted_as"] != "ok"]
     total, n_bad = common.counted(table)["n_requests"].sum(), int(bad["n"].sum())
     rules = [
-        _RULE,
-        "Short outputs (fewer tokens than asked for) stay ok and are counted in the table.",
+        say("trust.rule"),
+        say("trust.failures.rules"),
     ]
     unknown_lost = int(table["n_lost"].isna().sum())
     if unknown_lost:
         rules.append(
-            f"{words.count(unknown_lost, 'run')} cannot tell lost requests: their dumps do not say "
-            "how many were sent."
+            say("trust.failures.rule_cannot_tell_lost", runs=words.count(unknown_lost, "run"))
         )
     if untold := len(table) - len(common.counted(table)):
-        rules.append(
-            f"{words.count(untold, 'run')} cannot tell how many requests there were, or how many "
-            "of them were ok."
-        )
+        rules.append(say("trust.failures.rule_cannot_tell_many", runs=words.count(untold, "run")))
     shown = pd.DataFrame(
         {
             "run": found["run_id"],
@@ -143,11 +147,11 @@ def failures(campaign: Campaign) -> Figure:
     if bad.empty:
         return Figure(
             id="trust-failures",
-            title=f"No request failed, was cancelled or got lost, of {total:,.0f}"
+            title=say("trust.failures.title_request_failed_cancelled", total=total)
             if total
-            else "Which requests failed is not known",
+            else say("trust.failures.title_requests_failed_known"),
             table=shown if len(shown) else None,
-            missing="" if len(shown) else "There is no failed, cancelled or lost request to list.",
+            missing="" if len(shown) else say("trust.failures.missing"),
             source=common.dumps_of(campaign, table["run_id"]),
             runs=tuple(sorted(table["run_id"])),
             notes=tuple(rules),
@@ -161,7 +165,7 @@ def failures(campaign: Campaign) -> Figure:
             key = row["kind"] if row["kind"] == "stream_error" else row["counted_as"]
             counts[key] += row["n"]
         whole = sum(counts.values())
-        said = ", ".join(f"{n:.0f} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n)
+        said = ", ".join(f"{n:.0f} {say(_KIND_WORDS[kind])}" for kind, n in counts.items() if n)
         start = 0.0
         for kind, n in counts.items():
             if n and whole:
@@ -169,31 +173,29 @@ def failures(campaign: Campaign) -> Figure:
                     {
                         "row": run["run_id"],
                         "label": f"{str(run['run_id']).removeprefix('raw/')}: {said}",
-                        "part": _KIND_WORDS[kind],
+                        "part": say(_KIND_WORDS[kind]),
                         "start": start / whole,
                         "end": (start + n) / whole,
                         "colour": _KINDS[kind],
-                        "tip": f"{n:.0f} of {whole:.0f}",
+                        "tip": say("trust.failures.tip", n=n, whole=whole),
                     }
                 )
                 start += n
     n_runs = bad["run_id"].nunique()
-    title = (
-        f"{words.capital(words.count(n_bad, 'request'))} of {total:,.0f} did not succeed, in "
-        f"{words.count(n_runs, 'run', spelled=True)}: "
-        + words.listed(
-            f"{n} {str(kind).replace('_', ' ')}"
-            for kind, n in bad.groupby("kind", sort=True)["n"].sum().items()
-        )
+    title = say(
+        "trust.failures.title_succeed",
+        requests=words.capital(words.count(n_bad, "request")),
+        total=total,
+        runs=words.count(n_runs, "run", spelled=True),
+    ) + words.listed(
+        f"{n} {str(kind).replace('_', ' ')}"
+        for kind, n in bad.groupby("kind", sort=True)["n"].sum().items()
     )
     return Figure(
         id="trust-failures",
         title=title,
-        subtitle=(
-            "Runs with such requests only. Runs in which more than 1 % failed are left out of all "
-            "comparisons; their latencies are those of other work."
-        ),
-        chart=of_a_whole(pd.DataFrame(parts), "share of the run's requests, lost ones included"),
+        subtitle=say("trust.failures.subtitle"),
+        chart=of_a_whole(pd.DataFrame(parts), say("trust.failures.chart")),
         table=shown,
         alt=f"{title}. " + " ".join(f"{p}." for p in dict.fromkeys(q["label"] for q in parts)),
         source=common.dumps_of(campaign, table["run_id"]),
@@ -216,20 +218,24 @@ def accounting(campaign: Campaign) -> Figure:
             "set aside": [*found["n_set_aside"], *([np.nan] * len(refused))],
             "reason": [
                 *("; ".join(r) for r in found["reasons"]),
-                *("file refused: " + refused["reason"]),
+                *(say("trust.accounting.reason") + refused["reason"]),
             ],
         }
     )
     title = (
-        f"{used + aside:,} records in = {used:,} used + {aside:,} set aside"
+        say("trust.accounting.title_records_used_set", used=used + aside, used_2=used, aside=aside)
         if aside
-        else f"All {used:,} records were used; none was set aside"
+        else say("trust.accounting.title_records_used_none", used=used)
     )
-    title += f"; {words.count(len(refused), 'file')} refused" if len(refused) else ""
+    title += (
+        say("trust.accounting.title_refused", files=words.count(len(refused), "file"))
+        if len(refused)
+        else ""
+    )
     return Figure(
         id="trust-accounting",
         title=title,
-        subtitle="Requests of all phases. Warm-up is read and kept out of the metrics.",
+        subtitle=say("trust.accounting.subtitle"),
         table=rows,
         source=common.dumps_of(campaign, common.metrics(campaign)["run_id"]),
         runs=tuple(sorted(common.metrics(campaign)["run_id"])),
@@ -250,29 +256,46 @@ def verdict(campaign: Campaign) -> Statement:
     total = int(told["n_requests"].sum())
     parts = []
     met = len(same) - off
-    share = "all" if not off else f"{met:,} of"
+    share = "all" if not off else say("trust.verdict.share", met=met)
     if len(same):
         parts.append(
-            f"{share} {len(same):,} rates and latencies that share a definition with ours are met "
-            f"to {words.percent(AGREEMENT, 1)} by the clients' own summaries"
+            say(
+                "trust.verdict.rates_latencies_share",
+                share=share,
+                n_same=len(same),
+                agreement=words.percent(AGREEMENT, 1),
+            )
         )
     else:
-        parts.append("no client figure of one definition exists to compare with")
+        parts.append(say("trust.verdict.client_figure_definition"))
     held = int(checks["holds"].eq(True).fillna(False).sum())
     if broken:
-        parts.append(f"isolation is broken in {broken} of {words.count(len(checks), 'run')}")
+        parts.append(
+            say(
+                "trust.verdict.isolation_broken",
+                broken=broken,
+                runs=words.count(len(checks), "run"),
+            )
+        )
     elif held:
-        parts.append(f"{words.count(held, 'prefill and decode run')} did only what their name says")
+        parts.append(
+            say(
+                "trust.verdict.name_says",
+                prefill_and_decode_runs=words.count(held, "prefill and decode run"),
+            )
+        )
     succeeded = total - failed
     parts.append(
-        f"{succeeded:,} of {total + lost:,} requests succeeded"
+        say("trust.verdict.requests_succeeded", succeeded=succeeded, total=total + lost)
         if failed + lost
-        else f"all {total:,} requests succeeded"
+        else say("trust.verdict.part_requests_succeeded", total=total)
         if total
-        else "how many requests succeeded is not known"
+        else say("trust.verdict.many_requests_succeeded")
     )
     if total and len(told) < len(table):
-        parts.append(f"{words.count(len(table) - len(told), 'run')} cannot tell")
+        parts.append(
+            say("trust.verdict.cannot_tell", runs=words.count(len(table) - len(told), "run"))
+        )
     return Statement(
         id="trust-verdict",
         sentence=words.capital("; ".join(parts)) + ".",
@@ -280,16 +303,18 @@ def verdict(campaign: Campaign) -> Statement:
         value=float(met) if len(same) else float(succeeded),
         unit="figures" if len(same) else "requests",
         caption=(
-            f"of {len(same):,} client figures met" if len(same) else f"of {total + lost:,} requests"
+            say("trust.verdict.caption_client_figures_met", n_same=len(same))
+            if len(same)
+            else say("trust.verdict.caption_requests", total=total + lost)
         ),
         n=len(table),
         n_of="runs",
-        interval="no interval: a count",
+        interval=say("trust.verdict.interval"),
         runs=tuple(sorted(table["run_id"])),
         figure="trust-native",
-        would_change="a dump in which the client's own summary contradicts its records",
+        would_change=say("trust.verdict.would_change"),
         verdict=True,
         # A reconstruction agrees with itself: there it says little.
         rank=35 if campaign.manifest.provenance == "measured" else 60,
-        marks=(*common.marks(campaign), "NO COMPARISON"),
+        marks=(*common.marks(campaign), say("trust.verdict.marks")),
     )

@@ -11,6 +11,7 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.charts.deviations import around_zero
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["AGREEMENT", "clients", "compared", "kinds_of", "own_against_native"]
@@ -29,16 +30,13 @@ def clients(campaign: Campaign) -> Figure:
     if found.empty:
         return Figure(
             id="trust-clients",
-            title="No condition was measured by two clients",
-            missing=(
-                "No condition of this campaign was measured by two clients, so their agreement is "
-                "not known."
-            ),
+            title=say("trust_clients.clients.title_condition_measured_clients"),
+            missing=say("trust_clients.clients.missing"),
         )
     dots = found.assign(
         row=[METRICS[m].label for m in found["metric"]],
         verdict=[
-            "differs by definition"
+            say("trust_clients.clients.verdict")
             if not row["same_definition"]
             else "agrees"
             if abs(row["deviation"]) <= CLIENTS_AGREE
@@ -46,43 +44,66 @@ def clients(campaign: Campaign) -> Figure:
             for row in found.to_dict("records")
         ],
         tip=[
-            f"{common.label(campaign, r['configuration'])}, {r['workload']}, "
-            f"{r['concurrency']} in flight: {words.number(r['value_a'])} ({r['client_a']}), "
-            f"{words.number(r['value_b'])} ({r['client_b']})"
+            say(
+                "trust_clients.clients.tip",
+                configuration=common.label(campaign, r["configuration"]),
+                workload=r["workload"],
+                concurrency=r["concurrency"],
+                value_a=words.number(r["value_a"]),
+                client_a=r["client_a"],
+                value_b=words.number(r["value_b"]),
+                client_b=r["client_b"],
+            )
             for r in found.to_dict("records")
         ],
     )
     known = dots[dots["verdict"] != "differs by definition"]
-    names = f"{found['client_b'].iloc[0]} against {found['client_a'].iloc[0]}"
+    names = say(
+        "trust_clients.clients.names",
+        client_b=found["client_b"].iloc[0],
+        client_a=found["client_a"].iloc[0],
+    )
     several = len(found[["client_a", "client_b"]].drop_duplicates()) > 1
     n_pairs = len(found[["run_a", "run_b"]].drop_duplicates())
     off = known[known["verdict"] == "unexplained"]
     worst = common.top(known, known["deviation"].abs()) if len(known) else None
-    title = f"{words.capital(words.count(n_pairs, 'pair'))} of runs by two clients: "
+    title = say(
+        "trust_clients.clients.title_runs_clients",
+        pairs=words.capital(words.count(n_pairs, "pair")),
+    )
     if worst is None:
-        title += "no figure with one definition"
+        title += say("trust_clients.clients.title_figure_definition")
     elif off.empty:
-        title += f"all figures within {words.percent(known['deviation'].abs().max())}"
+        title += say(
+            "trust_clients.clients.title_figures_within",
+            abs=words.percent(known["deviation"].abs().max()),
+        )
     else:
-        title += (
-            f"{len(known) - len(off)} of {len(known)} figures within "
-            f"{words.percent(CLIENTS_AGREE)}, {worst['row']} off by up to "
-            f"{words.percent(abs(worst['deviation']))}"
+        title += say(
+            "trust_clients.clients.title_figures_within_off",
+            n_known=len(known) - len(off),
+            n_known_2=len(known),
+            clients_agree=words.percent(CLIENTS_AGREE),
+            row=worst["row"],
+            deviation=words.percent(abs(worst["deviation"])),
         )
     return Figure(
         id="trust-clients",
         title=title,
-        subtitle=(
-            f"{'Later client against earlier by name' if several else names}: same configuration, "
-            f"workload, concurrency and lengths, one run each. Shaded: within "
-            f"{words.percent(CLIENTS_AGREE)}. Triangles: unexplained. No interval: a deviation "
-            "holds both the clients' and the runs' own differences."
+        subtitle=say(
+            "trust_clients.clients.subtitle_configuration_workload_concurrency",
+            later_client=say("trust_clients.clients.subtitle_later_client_against")
+            if several
+            else names,
+            clients_agree=words.percent(CLIENTS_AGREE),
         ),
         chart=around_zero(
             dots[["row", "deviation", "verdict", "tip"]],
-            "second client against first",
+            say("trust_clients.clients.chart"),
             band=CLIENTS_AGREE,
-            band_text=f"within {words.percent(CLIENTS_AGREE)}",
+            band_text=say(
+                "trust_clients.clients.band_text", clients_agree=words.percent(CLIENTS_AGREE)
+            ),
         ),
         table=pd.DataFrame(
             {
@@ -106,10 +127,11 @@ def clients(campaign: Campaign) -> Figure:
         source=common.records_of(campaign, 2 * n_pairs),
         runs=tuple(sorted({*found["run_a"], *found["run_b"]})),
         notes=(
-            "n: ok requests, for ITL gaps.",
-            (
-                "Percentiles of fewer values than their floor in either run are left out (median: "
-                f"{FLOORS[50]}, p99: {FLOORS[99]})."
+            say("trust_clients.clients.note_ok_requests_itl"),
+            say(
+                "trust_clients.clients.note_percentiles_fewer_values",
+                floors=FLOORS[50],
+                floors_2=FLOORS[99],
             ),
         ),
     )
@@ -135,7 +157,8 @@ def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "client": who,
-                "metric": METRICS[str(metric)].label + (f" (its {own})" if own else ""),
+                "metric": METRICS[str(metric)].label
+                + (say("trust_clients.by_metric.metric", own=own) if own else ""),
                 "unit": METRICS[str(metric)].unit,
                 "same definition (runs)": len(same),
                 "largest deviation (%)": _largest(same["deviation"]),
@@ -170,15 +193,15 @@ def own_against_native(campaign: Campaign) -> Figure:
     if shown.empty:
         return Figure(
             id="trust-native",
-            title="Our figures against the clients' own",
-            missing="No client left a summary with figures that could be recomputed from records.",
+            title=say("trust_clients.own_against_native.title_our_figures_against"),
+            missing=say("trust_clients.own_against_native.missing"),
         )
     n_runs = shown["run_id"].nunique()
     same = shown[shown["same_definition"]]
     off = same[same["deviation"].abs() > AGREEMENT]
     other = shown[~shown["same_definition"]]
     verdicts = [
-        "differs by definition"
+        say("trust_clients.clients.verdict")
         if not row["same_definition"]
         else "agrees"
         if abs(row["deviation"]) <= AGREEMENT
@@ -194,8 +217,13 @@ def own_against_native(campaign: Campaign) -> Figure:
             "deviation": shown["deviation"],
             "verdict": verdicts,
             "tip": [
-                f"{r['run_id']}: ours {words.number(r['ours'], 6)}, its own "
-                f"{words.number(r['native'], 6)} {METRICS[r['metric']].unit}"
+                say(
+                    "trust_clients.own_against_native.tip",
+                    run_id=r["run_id"],
+                    ours=words.number(r["ours"], 6),
+                    native=words.number(r["native"], 6),
+                    unit=METRICS[r["metric"]].unit,
+                )
                 for r in shown.to_dict("records")
             ],
         }
@@ -208,47 +236,65 @@ def own_against_native(campaign: Campaign) -> Figure:
         ["row", "place", "verdict"]
     )
     if len(same) and off.empty:
-        title = (
-            f"All {len(same):,} rates and latencies that share a definition with ours are met to "
-            f"{words.percent(AGREEMENT, 1)} by the clients' own summaries"
+        title = say(
+            "trust_clients.own_against_native.title_rates_latencies_share",
+            n_same=len(same),
+            agreement=words.percent(AGREEMENT, 1),
         )
     elif len(same):
-        title = (
-            f"{len(off):,} of {len(same):,} rates and latencies of one definition are off by more "
-            f"than {words.percent(AGREEMENT, 1)}"
+        title = say(
+            "trust_clients.own_against_native.title_rates_latencies_definition",
+            n_off=len(off),
+            n_same=len(same),
+            agreement=words.percent(AGREEMENT, 1),
         )
     else:
-        title = "No figure of the clients shares a definition with ours"
+        title = say("trust_clients.own_against_native.title_figure_clients_shares")
     again = other[other["theirs_deviation"].notna()]
     notes = []
     if len(other):
-        differ = "differs" if len(other) == 1 else "differ"
-        text = f"{words.count(len(other), 'figure')} {differ} by definition"
+        differ = (
+            say("trust_clients.own_against_native.differ_differs")
+            if len(other) == 1
+            else say("trust_clients.own_against_native.differ")
+        )
+        text = say(
+            "trust_clients.own_against_native.definition",
+            figures=words.count(len(other), "figure"),
+            differ=differ,
+        )
         if len(again):
             met = int((again["theirs_deviation"].abs() <= AGREEMENT).sum())
-            text += (
-                f"; recomputed by the client's definition {met:,} of {len(again):,} agree to "
-                f"{words.percent(AGREEMENT)}"
+            text += say(
+                "trust_clients.own_against_native.recomputed_client_definition",
+                met=met,
+                n_again=len(again),
+                agreement=words.percent(AGREEMENT),
             )
         notes.append(text + ".")
-        notes.append("What the clients mean, and why it differs, stands in the next figure.")
+        notes.append(say("trust_clients.own_against_native.note"))
     return Figure(
         id="trust-native",
         title=title,
-        subtitle=(
-            f"{words.count(n_runs, 'run')}, {len(shown):,} figures, no counts. Circles agree "
-            f"within {words.percent(AGREEMENT, 1)} (shaded), grey diamonds differ by definition, "
-            "triangles are unexplained."
+        subtitle=say(
+            "trust_clients.own_against_native.subtitle",
+            runs=words.count(n_runs, "run"),
+            n_shown=len(shown),
+            agreement=words.percent(AGREEMENT, 1),
         ),
         chart=around_zero(
             drawn[["row", "deviation", "verdict", "tip"]],
-            "ours ÷ the client's own − 1",
+            say("trust_clients.own_against_native.chart"),
             band=AGREEMENT,
-            band_text=f"within {words.percent(AGREEMENT)}",
+            band_text=say(
+                "trust_clients.clients.band_text", clients_agree=words.percent(AGREEMENT)
+            ),
         ),
         table=_by_metric(campaign, shown),
         alt=f"{title}.",
-        source=f"{common.records_of(campaign, n_runs)} and the clients' summaries",
+        source=say(
+            "shared.and_the_clients_summaries", records_of=common.records_of(campaign, n_runs)
+        ),
         runs=tuple(sorted(set(shown["run_id"]))),
         notes=tuple(notes),
     )

@@ -15,6 +15,7 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.trust_clients import AGREEMENT, compared, kinds_of
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["other_definitions"]
@@ -32,8 +33,8 @@ def other_definitions(campaign: Campaign) -> Figure:
     if other.empty:
         return Figure(
             id=_NAME,
-            title="What clients mean by their figures",
-            missing="No figure of the clients differs from ours by definition.",
+            title=say("trust_definitions.other_definitions.title_clients_mean_figures"),
+            missing=say("trust_definitions.other_definitions.missing"),
         )
     client = common.metrics(campaign).set_index("run_id")["client"]
     other = other.assign(client=other["run_id"].map(client), kind=kinds_of(other["reason"]))
@@ -45,34 +46,45 @@ def other_definitions(campaign: Campaign) -> Figure:
     rows.sort(key=lambda row: (str(row["client"]), order[str(row.pop("_metric"))]))
     again = other[other["theirs_deviation"].notna()]
     met = int((again["theirs_deviation"].abs() <= AGREEMENT).sum())
-    title = f"{words.capital(words.count(len(other), 'figure'))} of the clients "
-    title += ("means" if len(other) == 1 else "mean") + " something else than ours"
+    title = say(
+        "trust_definitions.other_definitions.title_clients",
+        figures=words.capital(words.count(len(other), "figure")),
+    )
+    title += ("means" if len(other) == 1 else "mean") + say(
+        "trust_definitions.other_definitions.title_something_else_ours"
+    )
     if len(again):
-        title += (
-            f"; by the client's definition {met:,} of {len(again):,} agree with its own "
-            f"to {words.percent(AGREEMENT, 1)}"
+        title += say(
+            "trust_definitions.other_definitions.title_client_definition_agree",
+            met=met,
+            n_again=len(again),
+            agreement=words.percent(AGREEMENT, 1),
         )
     left = len(other) - len(again)
     notes = [
-        f"{letter}: differs by definition: {_first(other, who, kind)}."
+        say(
+            "trust_definitions.other_definitions.note_differs_definition",
+            letter=letter,
+            first=_first(other, who, kind),
+        )
         for (who, kind), letter in letters.items()
     ]
     if left:
         notes.append(
-            f"For {words.count(left, 'figure')} the records do not hold what the client's "
-            "definition needs: those cells are empty."
+            say(
+                "trust_definitions.other_definitions.note_records_hold_client",
+                figures=words.count(left, "figure"),
+            )
         )
     return Figure(
         id=_NAME,
         title=title,
-        subtitle=(
-            "Of each figure the run in which ours and the client's own lie furthest apart; the "
-            "last column is the largest deviation over all runs. Letters name the reasons, below."
-        ),
+        subtitle=say("trust_definitions.other_definitions.subtitle"),
         table=pd.DataFrame(rows),
         alt=f"{title}.",
-        source=(
-            f"{common.records_of(campaign, other['run_id'].nunique())} and the clients' summaries"
+        source=say(
+            "shared.and_the_clients_summaries",
+            records_of=common.records_of(campaign, other["run_id"].nunique()),
         ),
         runs=tuple(sorted(set(other["run_id"]))),
         notes=tuple(notes),
@@ -99,7 +111,7 @@ def _first(other: pd.DataFrame, client: str, kind: str) -> str:
 def _row(part: pd.DataFrame, letters: dict[tuple[str, str], str]) -> dict[str, object]:
     far = common.top(part, part["deviation"].abs().fillna(0.0))
     metric = METRICS[str(far["metric"])]
-    own = f" (its {far['variant']})" if far["variant"] else ""
+    own = say("trust_definitions.row.own", variant=far["variant"]) if far["variant"] else ""
     return {
         "_metric": metric.name,
         "client": far["client"],

@@ -11,6 +11,7 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.charts.deviations import around_zero
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["clocks", "load_held"]
@@ -28,8 +29,8 @@ def load_held(campaign: Campaign) -> Figure:
     if rows.empty:
         return Figure(
             id="trust-load",
-            title="Little's law: the load",
-            missing="No run with a set concurrency has records that say how long it took.",
+            title=say("trust_load.load_held.title_little_law_load"),
+            missing=say("trust_load.load_held.missing"),
         )
     rows = common.styled(campaign, rows)
     ratios = [known.loc[[r for r in runs if r in known.index], "ratio"] for runs in rows["runs"]]
@@ -43,21 +44,30 @@ def load_held(campaign: Campaign) -> Figure:
     low = worst.name
     share = words.percent(worst["ratio"])
     title = (
-        f"Throughput × latency gives back at least {share} of the set concurrency"
+        say("trust_load.load_held.title_throughput_latency_gives", share=share)
         if worst["ratio"] >= LOAD_HELD
-        else f"In one run only {share} of the set concurrency was in flight on average ({low})"
+        else say("trust_load.load_held.title_run_set_concurrency", share=share, low=low)
         if (known["ratio"] < LOAD_HELD).sum() == 1
-        else f"In {(known['ratio'] < LOAD_HELD).sum()} of {len(known)} runs less than "
-        f"{words.percent(LOAD_HELD)} of the set concurrency was in flight; at worst {share}"
+        else say(
+            "trust_load.load_held.title_runs_set_concurrency",
+            value=(known["ratio"] < LOAD_HELD).sum(),
+            n_known=len(known),
+            load_held=words.percent(LOAD_HELD),
+            share=share,
+        )
     )
     dots = pd.DataFrame(
         {
-            "row": [f"{w} runs" for w in rows["workload"]],
+            "row": [say("trust_load.load_held.row", w=w) for w in rows["workload"]],
             "deviation": rows["ratio"] - 1,
             "verdict": ["agrees" if r >= LOAD_HELD else "unexplained" for r in rows["ratio"]],
             "tip": [
-                f"{r['name']}, {r['concurrency']} in flight: "
-                f"{words.number(r['ratio'] * r['concurrency'])} on average"
+                say(
+                    "trust_load.load_held.tip",
+                    name=r["name"],
+                    concurrency=r["concurrency"],
+                    ratio=words.number(r["ratio"] * r["concurrency"]),
+                )
                 for r in rows.to_dict("records")
             ],
         }
@@ -65,17 +75,16 @@ def load_held(campaign: Campaign) -> Figure:
     return Figure(
         id="trust-load",
         title=title,
-        subtitle=(
-            "Little's law: requests/s × mean latency = requests in flight. What is missing is the "
-            "ramp at either end of a run and the client's pauses between requests; short runs miss "
-            f"more. Shaded: within {words.percent(1 - LOAD_HELD)}. n = "
-            f"{words.count(len(known), 'run')}."
+        subtitle=say(
+            "trust_load.load_held.subtitle",
+            load_held=words.percent(1 - LOAD_HELD),
+            runs=words.count(len(known), "run"),
         ),
         chart=around_zero(
             dots,
-            "mean requests in flight ÷ set concurrency − 1",
+            say("trust_load.load_held.chart"),
             band=1 - LOAD_HELD,
-            band_text=f"within {words.percent(1 - LOAD_HELD)}",
+            band_text=say("trust_load.load_held.band_text", load_held=words.percent(1 - LOAD_HELD)),
         ),
         table=pd.DataFrame(
             {
@@ -102,32 +111,41 @@ def clocks(campaign: Campaign) -> Figure:
     found = load.clocks(campaign.tables, common.metrics(campaign))
     kinds = found["clock"].value_counts()
     late = found[found["late"].eq(True).fillna(False)]
-    said = {"epoch": "a wall clock", "relative": "a clock of its own", "none": "durations only"}
+    said = {
+        "epoch": say("trust_load.clocks.epoch"),
+        "relative": say("trust_load.clocks.relative"),
+        "none": say("trust_load.clocks.none"),
+    }
     title = words.capital(
         words.listed(
-            f"{words.count(int(kinds[k]), 'run')} with {said.get(k, k)}"
+            say(
+                "trust_load.clocks.title_with",
+                runs=words.count(int(kinds[k]), "run"),
+                said=said.get(k, k),
+            )
             for k in ("epoch", "relative", "none")
             if k in kinds
         )
     )
     if len(late):
-        title += f"; in {len(late)} the client sent late"
+        title += say("trust_load.clocks.title_client_sent_late", n_late=len(late))
     elif (found["n_scheduled"] > 0).any():
-        title += "; no client sent late"
+        title += say("trust_load.clocks.title_client_sent_late_2")
     return Figure(
         id="trust-clocks",
         title=title,
-        subtitle=(
-            "Late: the mean delay between scheduled and sent exceeds "
-            f"{words.percent(load.LATE_SHARE)} of the mean TTFT (coordinated omission). A dash: "
-            "the client does not record when it meant to send."
-        ),
+        subtitle=say("trust_load.clocks.subtitle", late_share=words.percent(load.LATE_SHARE)),
         table=pd.DataFrame(
             {
                 "run": found["run_id"],
                 "clock": found["clock"],
                 "late": [
-                    words.UNKNOWN if pd.isna(v) else "yes" if v else "no" for v in found["late"]
+                    words.unknown()
+                    if pd.isna(v)
+                    else say("trust_load.clocks.late_yes")
+                    if v
+                    else say("trust_load.clocks.late_no")
+                    for v in found["late"]
                 ],
                 "requests with a schedule": found["n_scheduled"],
                 "send delay mean (ms)": found["send_delay_mean_ms"],

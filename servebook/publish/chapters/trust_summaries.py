@@ -9,6 +9,7 @@ from servebook.measure.summaries import summaries
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.output import Figure
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["summaries_alone"]
@@ -33,8 +34,8 @@ def summaries_alone(campaign: Campaign) -> Figure:
     if found.empty:
         return Figure(
             id=_NAME,
-            title="Runs that left a summary alone",
-            missing="Every run of this campaign left its records, or no figure at all.",
+            title=say("trust_summaries.summaries_alone.title_runs_left_summary"),
+            missing=say("trust_summaries.summaries_alone.missing"),
         )
     table = common.metrics(campaign).set_index("run_id")
     shown = found[(found["variant"] == "") & found["metric"].isin(_SHOWN)]
@@ -66,14 +67,13 @@ def summaries_alone(campaign: Campaign) -> Figure:
     runs = words.capital(words.count(len(rows), "run"))
     return Figure(
         id=_NAME,
-        title=f"{runs} left a summary alone: the client's own figures",
-        subtitle=(
-            "Nothing here was recomputed: no record is left to do it with. These figures follow "
-            "the client's definitions and stand in no other figure of this page."
-        ),
+        title=say("trust_summaries.summaries_alone.title_left_summary_alone", runs=runs),
+        subtitle=say("trust_summaries.summaries_alone.subtitle"),
         table=rows.reset_index(drop=True),
-        alt=f"{runs} with the client's own figures, not recomputed.",
-        source=f"{campaign.manifest.provenance}: the clients' summaries, not recomputed",
+        alt=say("trust_summaries.summaries_alone.alt", runs=runs),
+        source=say(
+            "trust_summaries.summaries_alone.source", provenance=campaign.manifest.provenance
+        ),
         runs=tuple(sorted(wide.index)),
         notes=tuple(notes),
         open_table=True,

@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import LINE_PX, label_positions
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "lost_over_tokens", "own_against_other"]
 
@@ -38,13 +39,13 @@ def lost_over_tokens(
     low, high = min(values), 1.06 * max(values)
     x = alt.X(
         "tokens:Q",
-        title="prompt tokens prefilled in the step",
+        title=say("charts.anatomy.lost_over_tokens.title_prompt_tokens_prefilled"),
         scale=alt.Scale(domain=[-0.02 * right, right], nice=False),
         axis=alt.Axis(format=",.0f", tickCount=5),
     )
     y = alt.Y(
         "lost_ms:Q",
-        title="time lost in the stall, ms",
+        title=say("charts.anatomy.lost_over_tokens.title_time_lost_stall"),
         scale=alt.Scale(domain=[low, high], nice=False),
     )
     colour = alt.Color("colour:N", scale=None)
@@ -85,14 +86,24 @@ def lost_over_tokens(
                 scale=alt.Scale(domain=[1, max(2, int(points["n"].max()))], range=[22, 220]),
                 legend=None,
             ),
-            tooltip=[alt.Tooltip("tip:N", title="stalled steps")],
+            tooltip=[
+                alt.Tooltip(
+                    "tip:N", title=say("charts.anatomy.lost_over_tokens.title_stalled_steps")
+                )
+            ],
         )
     )
     if len(unexplained):
         layers.append(
             alt.Chart(unexplained.assign(tokens=0, text="unexplained"))
             .mark_point(shape="cross", filled=False, size=70, color=theme.INK)
-            .encode(x=x, y=y, tooltip=[alt.Tooltip("text:N", title="cause")])
+            .encode(
+                x=x,
+                y=y,
+                tooltip=[
+                    alt.Tooltip("text:N", title=say("charts.anatomy.lost_over_tokens.title_cause"))
+                ],
+            )
         )
     if len(lines):
         placed = lines.assign(
@@ -110,7 +121,7 @@ def lost_over_tokens(
             text.mark_text(align="left", dx=6, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text="label:N",
+                text=say("charts.anatomy.lost_over_tokens.text"),
                 color=alt.Color("ink:N", scale=None),
             ),
         ]
@@ -142,7 +153,10 @@ def own_against_other(rows: pd.DataFrame, x_title: str) -> Any:
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(rows)
     both = alt.Chart(rows.dropna(subset=["own", "other"]))
-    tip = [alt.Tooltip("label:N", title="run"), alt.Tooltip("tip:N", title="long steps")]
+    tip = [
+        alt.Tooltip("label:N", title=say("charts.anatomy.own_against_other.title_run")),
+        alt.Tooltip("tip:N", title=say("charts.anatomy.own_against_other.title_long_steps")),
+    ]
     layers = [
         both.mark_rule(strokeWidth=1.2, yOffset=8).encode(x=x("own"), x2="other:Q", y=y),
         base.mark_tick(thickness=2, height=12, color=theme.CONTEXT, yOffset=8).encode(

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["over_load"]
 
@@ -63,7 +64,7 @@ def over_load(
             y=y,
             color=colour,
             shape=alt.Shape("shape:N", scale=None),
-            tooltip=[alt.Tooltip("tip:N", title="condition")],
+            tooltip=[alt.Tooltip("tip:N", title=say("charts.cost_line.over_load.title"))],
         )
     )
     # A name stands on the side of its line's end that has room.
@@ -75,7 +76,7 @@ def over_load(
             .encode(
                 x=alt.X("x_high:Q"),
                 y=alt.Y("y_high:Q"),
-                text="label:N",
+                text=say("charts.cost_line.over_load.text"),
                 color=alt.Color("ink:N", scale=None),
             )
         )

@@ -11,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["VERDICTS", "around_zero"]
 
@@ -47,7 +48,7 @@ def around_zero(
     ticks = [m for m in marks if constant <= m <= reach]
     x = alt.X(
         "deviation:Q",
-        title=f"{x_title} (log beyond ±{100 * constant:g} %)",
+        title=say("shared.log_beyond_g", x_title=x_title, constant=100 * constant),
         scale=alt.Scale(type="symlog", constant=constant, domain=[-reach, reach], nice=False),
         axis=alt.Axis(
             values=[-t for t in reversed(ticks)] + [0] + ticks,
@@ -69,7 +70,13 @@ def around_zero(
         layers.append(
             alt.Chart(frame)
             .mark_rect(color="#ececec")
-            .encode(x=alt.X("low:Q"), x2="high:Q", tooltip=[alt.Tooltip("text:N", title="band")])
+            .encode(
+                x=alt.X("low:Q"),
+                x2="high:Q",
+                tooltip=[
+                    alt.Tooltip("text:N", title=say("charts.deviations.around_zero.title_band"))
+                ],
+            )
         )
     layers += [
         alt.Chart(pd.DataFrame([{"zero": 0.0}]))
@@ -83,8 +90,8 @@ def around_zero(
             color=alt.Color("colour:N", scale=None),
             shape=alt.Shape("shape:N", scale=None),
             tooltip=[
-                alt.Tooltip("row:N", title="metric"),
-                alt.Tooltip("tip:N", title="values"),
+                alt.Tooltip("row:N", title=say("charts.deviations.around_zero.title_metric")),
+                alt.Tooltip("tip:N", title=say("charts.deviations.around_zero.title_values")),
                 alt.Tooltip("verdict:N"),
             ],
         ),

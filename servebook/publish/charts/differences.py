@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "around_zero"]
 
@@ -59,8 +60,10 @@ def around_zero(dots: pd.DataFrame, x_title: str) -> Any:
                 color=alt.Color("colour:N", scale=None),
                 shape=shape,
                 tooltip=[
-                    alt.Tooltip("row:N", title="comparison"),
-                    alt.Tooltip("tip:N", title="values"),
+                    alt.Tooltip(
+                        "row:N", title=say("charts.differences.around_zero.title_comparison")
+                    ),
+                    alt.Tooltip("tip:N", title=say("charts.differences.around_zero.title_values")),
                 ],
             ),
             *words_above(alt.Chart(heads), y, dy=-1),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import LINE_PX, Range, label_positions
+from servebook.publish.text import say
 
 __all__ = ["end_column"]
 
@@ -59,7 +60,7 @@ def end_column(
         .encode(
             x=alt.X("edge:Q"),
             y=alt.Y("label_y:Q"),
-            text="label:N",
+            text=say("charts.ends.end_column.text"),
             color=alt.Color("ink:N", scale=None),
         )
     )

@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["balance"]
 
@@ -24,12 +25,15 @@ def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
     order = rows["row"].tolist()
     y = alt.Y("row:N", axis=None, sort=order, scale=alt.Scale(domain=order))
     base = alt.Chart(rows).encode(y=y)
-    tooltip = [alt.Tooltip("label:N", title="condition"), alt.Tooltip("tip:N", title="bytes")]
+    tooltip = [
+        alt.Tooltip("label:N", title=say("charts.fabric_balance.balance.title_condition")),
+        alt.Tooltip("tip:N", title=say("charts.fabric_balance.balance.title_bytes")),
+    ]
 
     def x(field: str) -> alt.X:
         return alt.X(
             f"{field}:Q",
-            title=f"{unit}: into the ports (left), out of them (right)",
+            title=say("charts.fabric_balance.balance.title_ports_left_right", unit=unit),
             scale=alt.Scale(domain=[-limit, limit], nice=False),
             axis=alt.Axis(grid=True, labelExpr="format(abs(datum.value), '~g')", tickCount=7),
         )
@@ -45,7 +49,7 @@ def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
             bar("sent", 1.0),
             alt.Chart(pd.DataFrame([{"zero": 0.0}])).mark_rule(color=theme.INK).encode(x="zero:Q"),
             base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(
-                x=x("sent"), text="text:N"
+                x=x("sent"), text=say("charts.fabric_balance.balance.text")
             ),
             *words_above(base, y, dy=-1),
         ),

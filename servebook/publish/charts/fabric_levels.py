@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "levels"]
 
@@ -37,14 +38,17 @@ def levels(rows: pd.DataFrame, x_title: str, limit: float, full: float | None) -
 
 
 def _tooltip() -> list[alt.Tooltip]:
-    return [alt.Tooltip("label:N", title="condition"), alt.Tooltip("tip:N", title="values")]
+    return [
+        alt.Tooltip("label:N", title=say("charts.fabric_levels.tooltip.title_condition")),
+        alt.Tooltip("tip:N", title=say("charts.fabric_levels.tooltip.title_values")),
+    ]
 
 
 def _zoomed(base: alt.Chart, title: str, limit: float) -> Any:
     def x(field: str) -> alt.X:
         return alt.X(
             f"{field}:Q",
-            title=f"bars: {title}",
+            title=say("charts.fabric_levels.zoomed.title", title=title),
             scale=alt.Scale(domain=[0, limit], nice=False),
             axis=alt.Axis(
                 grid=True, labelExpr="format(datum.value, '~g')", tickCount=6, orient="bottom"
@@ -62,10 +66,10 @@ def _zoomed(base: alt.Chart, title: str, limit: float) -> Any:
             x=x("peak"), tooltip=_tooltip()
         ),
         base.mark_text(align="left", baseline="middle", dx=9, dy=_BAR).encode(
-            x=x("peak"), text="text:N"
+            x=x("peak"), text=say("charts.fabric_levels.zoomed.text")
         ),
         base.mark_text(align="left", baseline="bottom", dy=_BAR - 8).encode(
-            x=alt.value(2), text="label:N"
+            x=alt.value(2), text=say("charts.fabric_levels.zoomed.label")
         ),
     )
 
@@ -74,7 +78,7 @@ def _gauge(base: alt.Chart, full: float) -> Any:
     def x(field: str) -> alt.X:
         return alt.X(
             f"{field}:Q",
-            title="lines below the bars: 0 to 100 % of line rate",
+            title=say("charts.fabric_levels.gauge.title"),
             scale=alt.Scale(domain=[0, full], nice=False),
             axis=alt.Axis(orient="top", values=[0, full / 2, full], grid=False),
         )

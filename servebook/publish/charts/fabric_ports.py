@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["ports"]
 
@@ -31,7 +32,7 @@ def ports(dots: pd.DataFrame, middles: pd.DataFrame, y_title: str, limit: float)
     base = alt.Chart(dots).encode(
         x=alt.X(
             "rank:Q",
-            title="ports in order of use",
+            title=say("charts.fabric_ports.ports.title_ports_order_use"),
             scale=alt.Scale(domain=[0, last + 1], nice=False),
             axis=alt.Axis(tickMinStep=1, format="d"),
         ),
@@ -42,7 +43,7 @@ def ports(dots: pd.DataFrame, middles: pd.DataFrame, y_title: str, limit: float)
         alt.layer(
             lines.mark_rule(strokeDash=[4, 3]).encode(y=y),
             lines.mark_text(align="left", baseline="bottom", dy=-2, color=theme.MUTED).encode(
-                x=alt.value(4), y=y, text="words:N"
+                x=alt.value(4), y=y, text=say("charts.fabric_ports.ports.words")
             ),
             base.mark_point(size=70, opacity=0.85).encode(
                 color=alt.Color("colour:N", scale=None),
@@ -53,11 +54,13 @@ def ports(dots: pd.DataFrame, middles: pd.DataFrame, y_title: str, limit: float)
                 ),
                 tooltip=[
                     alt.Tooltip("port:N"),
-                    alt.Tooltip("way:N", title="direction"),
-                    alt.Tooltip("tip:N", title="use"),
+                    alt.Tooltip("way:N", title=say("charts.fabric_ports.ports.title_direction")),
+                    alt.Tooltip("tip:N", title=say("charts.fabric_ports.ports.title_use")),
                 ],
             ),
-            base.mark_text(align="right", dx=-8, baseline="middle").encode(text="name:N"),
+            base.mark_text(align="right", dx=-8, baseline="middle").encode(
+                text=say("charts.fabric_ports.ports.name")
+            ),
         ),
         height=260,
     )

@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["Panel", "waveform"]
 
@@ -102,7 +103,7 @@ def _panel(
                 scale=alt.Scale(domain=phases, range=[_tint(p) for p in phases]),
                 legend=None,
             ),
-            tooltip=[alt.Tooltip("words:N", title="run")],
+            tooltip=[alt.Tooltip("words:N", title=say("charts.fabric_time.panel.title"))],
         ),
         alt.Chart(breaks)
         .mark_rect(color="#ffffff", opacity=0.85, stroke=theme.CONTEXT, strokeDash=[3, 2])
@@ -121,10 +122,10 @@ def _panel(
             .encode(x=x, y=y, detail="series:N"),
             alt.Chart(labels)
             .mark_text(baseline="top", dy=3, color=theme.INK)
-            .encode(x=x, y=alt.value(0), text="words:N"),
+            .encode(x=x, y=alt.value(0), text=say("charts.fabric_time.panel.words")),
             alt.Chart(breaks)
             .mark_text(baseline="bottom", dy=-3, align="left", color=theme.INK)
-            .encode(x=x, y=alt.value(_TALL), text="what:N"),
+            .encode(x=x, y=alt.value(_TALL), text=say("charts.fabric_time.panel.what_n")),
         ]
     chart = alt.layer(*layers).properties(width=_PLOT, height=_FLAT if whole else _TALL)
     return chart if whole else chart.properties(title=alt.TitleParams(panel.title, offset=6))

@@ -11,6 +11,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import Range, log_range, log_scale, log_ticks
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["per_token"]
 
@@ -37,7 +38,7 @@ def per_token(dots: pd.DataFrame, rows: pd.DataFrame, x_title: str) -> Any:
             axis=alt.Axis(values=log_ticks(reach, 8), labelExpr=_BYTES, grid=True),
         )
 
-    tooltip = [alt.Tooltip("tip:N", title="run")]
+    tooltip = [alt.Tooltip("tip:N", title=say("charts.fabric_tokens.per_token.title"))]
     points = alt.Chart(dots)
     colour = alt.Color("colour:N", scale=None)
     return theme.finish(
@@ -73,7 +74,9 @@ def _beside(
     for at, align, part in (("max", "left", placed[right]), ("min", "right", placed[~right])):
         if len(part):
             layers += theme.haloed(
-                alt.Chart(part.assign(at=part[at])).encode(x=x("at"), y=y, text="text:N"),
+                alt.Chart(part.assign(at=part[at])).encode(
+                    x=x("at"), y=y, text=say("charts.fabric_tokens.beside.text")
+                ),
                 align=align,
                 baseline="middle",
                 dx=10 if align == "left" else -10,

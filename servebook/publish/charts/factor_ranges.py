@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "ranges"]
 
@@ -39,7 +40,10 @@ def ranges(rows: pd.DataFrame, dots: pd.DataFrame, x_title: str) -> Any:
 
     base = alt.Chart(rows).encode(y=y)
     colour = alt.Color("colour:N", scale=None)
-    tooltip = [alt.Tooltip("label:N", title="factor"), alt.Tooltip("text:N", title="range")]
+    tooltip = [
+        alt.Tooltip("label:N", title=say("charts.factor_ranges.ranges.title_factor")),
+        alt.Tooltip("text:N", title=say("charts.factor_ranges.ranges.title_range")),
+    ]
     layers: list[Any] = [
         alt.Chart(pd.DataFrame([{"one": 1.0}])).mark_rule(color=theme.INK).encode(x=x("one")),
     ]
@@ -62,11 +66,18 @@ def ranges(rows: pd.DataFrame, dots: pd.DataFrame, x_title: str) -> Any:
         layers.append(
             alt.Chart(dots)
             .mark_point(size=60, yOffset=10)
-            .encode(x=x("value"), y=y, color=colour, tooltip=[alt.Tooltip("text:N", title="at")])
+            .encode(
+                x=x("value"),
+                y=y,
+                color=colour,
+                tooltip=[alt.Tooltip("text:N", title=say("charts.factor_ranges.ranges.title_at"))],
+            )
         )
     layers += [
         base.mark_text(align="left", baseline="middle", dx=9, dy=10, fontWeight="bold").encode(
-            x=x("high"), text="text:N", color=alt.Color("ink:N", scale=None)
+            x=x("high"),
+            text=say("charts.factor_ranges.ranges.text"),
+            color=alt.Color("ink:N", scale=None),
         ),
         *words_above(base, y, dy=-3),
     ]

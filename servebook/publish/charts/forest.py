@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
 from servebook.publish.charts.row_words import words_above, words_beside
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "forest"]
 
@@ -67,7 +68,10 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
         .transform_filter("datum.known")
         .encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
     ]
-    tooltip = [alt.Tooltip("label:N", title="ratio of"), alt.Tooltip("text:N", title="value")]
+    tooltip = [
+        alt.Tooltip("label:N", title=say("charts.forest.forest.title_ratio")),
+        alt.Tooltip("text:N", title=say("charts.forest.forest.title_value")),
+    ]
     layers += [
         base.mark_point(filled=filled, size=90, shape="circle", strokeWidth=2.5)
         .transform_filter("datum.known" if filled else "!datum.known")

@@ -19,6 +19,7 @@ from servebook.publish.charts.layout import (
     log_scale,
     log_ticks,
 )
+from servebook.publish.text import say
 
 __all__ = ["against_one_percent"]
 
@@ -52,7 +53,7 @@ def against_one_percent(
     y_range = (y_range[0], min(y_range[1], 1.3))
     x = alt.X(
         "concurrency:Q",
-        title="requests in flight (set concurrency, log)",
+        title=say("shared.requests_in_flight_set_concurrency_log"),
         scale=log_scale(x_range, 2),
         axis=alt.Axis(values=x_ticks, format="~g", labelOverlap=False),
     )
@@ -65,7 +66,15 @@ def against_one_percent(
         ),
     )
     line = alt.Chart(
-        pd.DataFrame([{"share": 0.01, "bottom": y_range[0], "text": "below 1 % p99 sees none"}])
+        pd.DataFrame(
+            [
+                {
+                    "share": 0.01,
+                    "bottom": y_range[0],
+                    "text": say("charts.frequency.against_one_percent.below_p99_sees"),
+                }
+            ]
+        )
     )
     colour = alt.Color("colour:N", scale=None)
     layers: list[Any] = [
@@ -73,7 +82,11 @@ def against_one_percent(
         line.mark_rule(color=theme.INK, strokeWidth=1).encode(y=y),
         line.mark_text(
             align="right", baseline="bottom", dx=-6, dy=-5, color=theme.MUTED, fontStyle="italic"
-        ).encode(x=alt.value("width"), y=alt.Y("bottom:Q"), text="text:N"),
+        ).encode(
+            x=alt.value("width"),
+            y=alt.Y("bottom:Q"),
+            text=say("charts.frequency.against_one_percent.text"),
+        ),
     ]
     if expected is not None and len(expected):
         layers.append(
@@ -119,9 +132,11 @@ def against_one_percent(
             color=colour,
             shape=alt.Shape("shape:N", scale=None),
             tooltip=[
-                alt.Tooltip("label:N", title="series"),
-                alt.Tooltip("concurrency:Q", title="requests in flight"),
-                alt.Tooltip("text:N", title="tail"),
+                alt.Tooltip(
+                    "label:N", title=say("charts.frequency.against_one_percent.title_series")
+                ),
+                alt.Tooltip("concurrency:Q", title=say("shared.requests_in_flight")),
+                alt.Tooltip("text:N", title=say("charts.frequency.against_one_percent.title_tail")),
             ],
         ),
     ]
@@ -132,7 +147,7 @@ def against_one_percent(
             alt.Chart(part).encode(
                 x=x,
                 y=alt.Y("label_y:Q"),
-                text="text:N",
+                text=say("charts.frequency.against_one_percent.text"),
                 color=alt.Color("ink:N", scale=None),
             ),
             align="right" if left else "left",

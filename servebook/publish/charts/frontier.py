@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
+from servebook.publish.text import say
 
 __all__ = ["frontier"]
 
@@ -29,13 +30,13 @@ def frontier(rows: pd.DataFrame) -> Any:
     y_range = log_range(list(rows["gpu"]), below=0.10, above=0.12)
     x = alt.X(
         "user:Q",
-        title="output tokens/s of one user (1 / mean TPOT, log)",
+        title=say("charts.frontier.frontier.title_output_tokens_user"),
         scale=log_scale(x_range),
         axis=alt.Axis(values=log_ticks(x_range), format=",~g"),
     )
     y = alt.Y(
         "gpu:Q",
-        title="output tokens/s per GPU (log)",
+        title=say("charts.frontier.frontier.title_output_tokens_gpu"),
         scale=log_scale(y_range),
         axis=alt.Axis(values=log_ticks(y_range), format=",~g"),
     )
@@ -59,14 +60,16 @@ def frontier(rows: pd.DataFrame) -> Any:
             color=colour,
             shape=alt.Shape("shape:N", scale=None),
             tooltip=[
-                alt.Tooltip("name:N", title="configuration"),
-                alt.Tooltip("concurrency:Q", title="requests in flight"),
-                alt.Tooltip("tip:N", title="tokens/s"),
+                alt.Tooltip("name:N", title=say("charts.frontier.frontier.title_configuration")),
+                alt.Tooltip("concurrency:Q", title=say("shared.requests_in_flight")),
+                alt.Tooltip("tip:N", title=say("charts.frontier.frontier.title_tokens")),
             ],
         ),
         # Above the point and to its right, where no line of falling speed runs.
         *theme.haloed(
-            base.encode(text="text:N", color=alt.Color("ink:N", scale=None)),
+            base.encode(
+                text=say("charts.frontier.frontier.text"), color=alt.Color("ink:N", scale=None)
+            ),
             align="left",
             baseline="bottom",
             dx=6,

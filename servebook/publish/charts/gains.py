@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import counts_axis, label_positions, log_scale
+from servebook.publish.text import say
 
 __all__ = ["per_doubling"]
 
@@ -35,7 +36,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     )
     x = alt.X(
         "middle:Q",
-        title="step in requests in flight",
+        title=say("charts.gains.per_doubling.title_step_requests_flight"),
         scale=log_scale(x_range, 2),
         axis=alt.Axis(
             values=[float(f"{m:.6g}") for m in names["middle"]],
@@ -46,14 +47,19 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     y_scale = alt.Scale(domain=[bottom, top], nice=False, zero=False)
     y = alt.Y(
         "gain:Q",
-        title="gain per doubling of load",
+        title=say("charts.gains.per_doubling.title_gain_doubling_load"),
         scale=y_scale,
         axis=alt.Axis(
             values=[1, 1.25, 1.5, 1.75, 2], labelExpr="'×' + format(datum.value, '.2~f')"
         ),
     )
     bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0}]))
-    lines = pd.DataFrame([{"y": 2.0, "text": "as the load"}, {"y": 1.0, "text": "no gain"}])
+    lines = pd.DataFrame(
+        [
+            {"y": 2.0, "text": say("charts.gains.per_doubling.load")},
+            {"y": 1.0, "text": say("charts.gains.per_doubling.gain")},
+        ]
+    )
     rules = alt.Chart(lines).encode(y=alt.Y("y:Q", scale=y_scale))
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(steps).encode(x=x, y=y)
@@ -65,7 +71,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
             # Right of the plot, where no value stands.
             rules.mark_text(
                 align="left", baseline="middle", dx=6, color=theme.MUTED, fontStyle="italic"
-            ).encode(x=alt.value("width"), text="text:N"),
+            ).encode(x=alt.value("width"), text=say("charts.gains.per_doubling.text")),
             base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
                 color=colour, detail="series:N", order="middle:Q"
             ),
@@ -73,16 +79,20 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
                 color=colour,
                 shape=alt.Shape("shape:N", scale=None),
                 tooltip=[
-                    alt.Tooltip("label:N", title="series"),
-                    alt.Tooltip("concurrencies:N", title="step"),
-                    alt.Tooltip("text:N", title="gain per doubling"),
+                    alt.Tooltip("label:N", title=say("charts.gains.per_doubling.title_series")),
+                    alt.Tooltip(
+                        "concurrencies:N", title=say("charts.gains.per_doubling.title_step")
+                    ),
+                    alt.Tooltip(
+                        "text:N", title=say("charts.gains.per_doubling.title_gain_doubling")
+                    ),
                 ],
             ),
             *theme.haloed(
                 alt.Chart(placed).encode(
                     x=x,
                     y=alt.Y("label_y:Q"),
-                    text="text:N",
+                    text=say("charts.gains.per_doubling.text"),
                     color=alt.Color("ink:N", scale=None),
                 ),
                 align="left",

@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import counts_axis, log_scale
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["LOOKS", "by_method"]
 
@@ -33,7 +34,7 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
     y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
     x = alt.X(
         "value:Q",
-        title="requests in flight (log)",
+        title=say("charts.knees.by_method.title_requests_flight_log"),
         scale=log_scale(inside, 2),
         axis=alt.Axis(values=ticks, format="~g", labelOverlap=True),
     )
@@ -63,7 +64,10 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
             .encode(
                 x=x,
                 y=y,
-                tooltip=[alt.Tooltip("name:N", title="method"), alt.Tooltip("value:Q", title="at")],
+                tooltip=[
+                    alt.Tooltip("name:N", title=say("charts.knees.by_method.title_method")),
+                    alt.Tooltip("value:Q", title=say("charts.knees.by_method.title_at")),
+                ],
             )
         )
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["KINDS", "ROW_PX", "VERDICTS", "within_tolerance"]
 
@@ -35,7 +36,7 @@ def within_tolerance(dots: pd.DataFrame) -> Any:
     ticks = [t for t in _TICKS if t <= reach]
     x = alt.X(
         "share:Q",
-        title="computed minus printed, in units of the tolerance (log beyond ±1)",
+        title=say("charts.ledger.within_tolerance.title_computed_minus_printed"),
         scale=alt.Scale(type="symlog", constant=1, domain=[-reach, reach], nice=False),
         axis=alt.Axis(
             values=[*(-t for t in reversed(ticks)), 0, *ticks],
@@ -43,11 +44,17 @@ def within_tolerance(dots: pd.DataFrame) -> Any:
             grid=True,
         ),
     )
-    band = pd.DataFrame([{"low": -1.0, "high": 1.0, "text": "within tolerance"}])
+    band = pd.DataFrame(
+        [{"low": -1.0, "high": 1.0, "text": say("charts.ledger.within_tolerance.text")}]
+    )
     chart = alt.layer(
         alt.Chart(band)
         .mark_rect(color="#DCEBF5")
-        .encode(x=alt.X("low:Q"), x2="high:Q", tooltip=[alt.Tooltip("text:N", title="band")]),
+        .encode(
+            x=alt.X("low:Q"),
+            x2="high:Q",
+            tooltip=[alt.Tooltip("text:N", title=say("charts.ledger.within_tolerance.title_band"))],
+        ),
         alt.Chart(pd.DataFrame([{"zero": 0.0}]))
         .mark_rule(color=theme.INK)
         .encode(x=alt.X("zero:Q")),
@@ -65,8 +72,8 @@ def within_tolerance(dots: pd.DataFrame) -> Any:
             color=alt.Color("colour:N", scale=None),
             shape=alt.Shape("shape:N", scale=None),
             tooltip=[
-                alt.Tooltip("id:N", title="figure"),
-                alt.Tooltip("tip:N", title="values"),
+                alt.Tooltip("id:N", title=say("charts.ledger.within_tolerance.title_figure")),
+                alt.Tooltip("tip:N", title=say("charts.ledger.within_tolerance.title_values")),
                 alt.Tooltip("kind:N"),
                 alt.Tooltip("verdict:N"),
             ],

@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import counts_axis, log_scale
+from servebook.publish.text import say
 
 __all__ = ["two_panels"]
 
@@ -53,7 +54,7 @@ def _panel(
 ) -> Any:
     x = alt.X(
         "concurrency:Q",
-        title="requests in flight (set concurrency, log)" if last else None,
+        title=say("shared.requests_in_flight_set_concurrency_log") if last else None,
         scale=log_scale(inside, 2),
         axis=alt.Axis(values=ticks, format="~g", labels=last, ticks=last, labelOverlap=False),
     )
@@ -86,13 +87,15 @@ def _panel(
             color=alt.Color("colour:N", scale=None),
             shape=alt.Shape("shape:N", scale=None),
             tooltip=[
-                alt.Tooltip("concurrency:Q", title="requests in flight"),
-                alt.Tooltip("tip:N", title="values"),
+                alt.Tooltip("concurrency:Q", title=say("shared.requests_in_flight")),
+                alt.Tooltip("tip:N", title=say("charts.limit.panel.title")),
             ],
         ),
         *_labels(points, column, x, y, top),
         *theme.haloed(
-            alt.Chart(band).encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
+            alt.Chart(band).encode(
+                x=alt.X("from:Q"), y=alt.value(0), text=say("charts.limit.panel.text")
+            ),
             align="right",
             baseline="top",
             dx=-5,

@@ -19,6 +19,7 @@ from servebook.publish.charts.layout import (
     log_scale,
     log_ticks,
 )
+from servebook.publish.text import say
 
 __all__ = ["DASHES", "over_concurrency"]
 
@@ -32,7 +33,7 @@ def over_concurrency(
     pairs: pd.DataFrame | None = None,
     remarks: pd.DataFrame | None = None,
     limits: pd.DataFrame | None = None,
-    x_title: str = "requests in flight (set concurrency, log)",
+    x_title: str = "",
     y_format: str = "~s",
     height: int = theme.HEIGHT,
 ) -> Any:
@@ -47,7 +48,7 @@ def over_concurrency(
             factor beside it.
         remarks: concurrency, value, text: short words at a point ("peak").
         limits: concurrency, text: vertical rules (slot limits).
-        x_title: the title of the x axis.
+        x_title: the title of the x axis, where it is not that of the set concurrency.
         y_format: d3 format of the y ticks.
         height: of the picture in px.
 
@@ -62,7 +63,7 @@ def over_concurrency(
     y_ticks = log_ticks(y_range)
     x = alt.X(
         "concurrency:Q",
-        title=x_title,
+        title=x_title or say("shared.requests_in_flight_set_concurrency_log"),
         scale=log_scale(x_range, 2),
         axis=alt.Axis(values=x_ticks, format="~g", labelOverlap=False),
     )
@@ -84,8 +85,8 @@ def over_concurrency(
         legend=None,
     )
     tooltip = [
-        alt.Tooltip("label:N", title="series"),
-        alt.Tooltip("concurrency:Q", title="requests in flight"),
+        alt.Tooltip("label:N", title=say("charts.lines.over_concurrency.title")),
+        alt.Tooltip("concurrency:Q", title=say("shared.requests_in_flight")),
         alt.Tooltip("tip:N", title=y_title),
     ]
     base = alt.Chart(points).encode(x=x, y=y)
@@ -113,7 +114,7 @@ def over_concurrency(
     layers.append(base.mark_point(size=85).encode(color=colour, shape=shape, tooltip=tooltip))
     if remarks is not None and len(remarks):
         layers += theme.haloed(
-            alt.Chart(remarks).encode(x=x, y=y, text="text:N"),
+            alt.Chart(remarks).encode(x=x, y=y, text=say("charts.lines.over_concurrency.text")),
             align="right",
             dx=-7,
             dy=-11,
@@ -155,7 +156,9 @@ def _pairs(pairs: pd.DataFrame, x: alt.X, last: float, y_range: Range, height: i
                 continue
             layers += theme.haloed(
                 alt.Chart(part).encode(
-                    x=x, y=alt.Y("low:Q" if below else "middle:Q"), text="text:N"
+                    x=x,
+                    y=alt.Y("low:Q" if below else "middle:Q"),
+                    text=say("charts.lines.over_concurrency.text"),
                 ),
                 align="right" if left else "left",
                 baseline="top" if below else "middle",
@@ -188,6 +191,6 @@ def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> l
         layers.append(
             alt.Chart(part)
             .mark_text(baseline="bottom", dy=-4 - LINE_PX * level, color=theme.MUTED)
-            .encode(x=x, y=alt.Y("top:Q"), text="text:N")
+            .encode(x=x, y=alt.Y("top:Q"), text=say("charts.lines.over_concurrency.text"))
         )
     return layers

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme, words
+from servebook.publish.text import say
 from servebook.read.manifest import Configuration
 
 __all__ = ["ROW_PX", "column_letters", "heads_of", "of_settings"]
@@ -98,7 +99,7 @@ def of_settings(
                 fontWeight="bold" if heavy else "normal",
                 color=theme.INK if heavy else theme.MUTED,
             )
-            .encode(x=x, y=y, text="text:N")
+            .encode(x=x, y=y, text=say("charts.matrix.of_settings.text"))
         )
     layers += [
         head.mark_point(size=85, xOffset=8).encode(
@@ -115,6 +116,11 @@ def of_settings(
             fontWeight="bold" if n < 4 else "normal",  # bold heads touch on a phone
             fontSize=theme.SMALL if n < 4 else theme.SMALL - 1,
             lineHeight=15,
-        ).encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)),
+        ).encode(
+            x=x,
+            y=y,
+            text=say("charts.matrix.of_settings.text"),
+            color=alt.Color("ink:N", scale=None),
+        ),
     ]
     return theme.finish(alt.layer(*layers), height=row_px * (len(order) + len(top)) + 16)

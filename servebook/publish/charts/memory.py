@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["memory_bars"]
 
@@ -25,7 +26,7 @@ def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt
     y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order, paddingOuter=0.35))
     x = alt.X(
         "from_gb:Q",
-        title="GB",
+        title=say("charts.memory.memory_bars.title_gb"),
         axis=alt.Axis(tickCount=5, grid=True),
         scale=alt.Scale(domain=[0, limit_gb], nice=False),
     )
@@ -37,24 +38,35 @@ def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt
             x=x,
             x2="to_gb:Q",
             color=alt.Color("colour:N", scale=None),
-            tooltip=[alt.Tooltip("row:N", title="deployment"), alt.Tooltip("words:N", title=" ")],
+            tooltip=[
+                alt.Tooltip("row:N", title=say("charts.memory.memory_bars.title_deployment")),
+                alt.Tooltip("words:N", title=" "),
+            ],
         )
         for kind, part in parts.groupby("part", sort=True)
     ]
     line = (
         alt.Chart(ends)
         .mark_tick(thickness=2, size=32, color=theme.INK)
-        .encode(y=y, x="hbm_gb:Q", tooltip=[alt.Tooltip("hbm_gb:Q", title="HBM (GB)")])
+        .encode(
+            y=y,
+            x="hbm_gb:Q",
+            tooltip=[alt.Tooltip("hbm_gb:Q", title=say("charts.memory.memory_bars.title_hbm_gb"))],
+        )
     )
     head = alt.Chart(ends).encode(y=y, x=alt.value(0))
     layers = [
         *bars,
         line,
         *theme.haloed(
-            head.encode(text="name:N"), align="left", baseline="bottom", dy=-29, color=theme.MUTED
+            head.encode(text=say("charts.memory.memory_bars.name")),
+            align="left",
+            baseline="bottom",
+            dy=-29,
+            color=theme.MUTED,
         ),
         *theme.haloed(
-            head.encode(text="words:N"),
+            head.encode(text=say("charts.memory.memory_bars.words")),
             align="left",
             baseline="bottom",
             dy=-14,

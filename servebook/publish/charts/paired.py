@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
 from servebook.publish.charts.row_words import words_above, words_beside
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "paired"]
 
@@ -41,7 +42,7 @@ def paired(
     x = alt.X("value:Q", title=x_title, scale=_scale(values, ratio), axis=_axis(values, ratio))
     base = alt.Chart(pairs.assign(start=start)).encode(y=y)
     colour, ink = alt.Color("colour:N", scale=None), alt.Color("ink:N", scale=None)
-    tip = alt.Tooltip("tip:N", title="values")
+    tip = alt.Tooltip("tip:N", title=say("charts.paired.paired.title"))
     layers: list[Any] = [
         alt.Chart(pd.DataFrame([{"start": start}]))
         .mark_rule(color=theme.INK)
@@ -65,7 +66,7 @@ def paired(
         layers.append(
             alt.Chart(heads)
             .mark_text(align="left", baseline="middle", dy=4, fontWeight="bold")
-            .encode(x=alt.value(0), y=y, text="label:N", color=ink)
+            .encode(x=alt.value(0), y=y, text=say("charts.paired.paired.text"), color=ink)
         )
     left = pairs["value"] < start
     for part, side in ((pairs[left], "right"), (pairs[~left], "left")):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "stacked"]
 
@@ -47,7 +48,10 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
             x=x("low"),
             x2="high:Q",
             color=alt.Color("colour:N", scale=None),
-            tooltip=[alt.Tooltip("part:N", title="part"), alt.Tooltip("tip:N", title="value")],
+            tooltip=[
+                alt.Tooltip("part:N", title=say("charts.parts.stacked.title_part")),
+                alt.Tooltip("tip:N", title=say("charts.parts.stacked.title_value")),
+            ],
         )
     ]
     if len(ticks):
@@ -58,7 +62,7 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
         )
     layers += [
         base.mark_text(align="left", baseline="middle", dx=8, dy=8).encode(
-            x=x("end"), text="text:N"
+            x=x("end"), text=say("charts.parts.stacked.text")
         ),
         *words_above(base, y, dy=-2),
     ]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "around_one"]
 
@@ -43,7 +44,7 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
         base.mark_rule(strokeWidth=5, opacity=0.4).encode(x=x, x2="one:Q", color=colour),
         base.mark_point(size=90, shape="circle").encode(x=x, color=colour),
         *theme.haloed(
-            base.encode(x=alt.value(0), text="label:N"),
+            base.encode(x=alt.value(0), text=say("charts.ratios.around_one.label")),
             align="left",
             baseline="bottom",
             dy=-11,
@@ -61,6 +62,11 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
                     baseline="middle",
                     fontWeight="bold",
                 )
-                .encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None))
+                .encode(
+                    x=x,
+                    y=y,
+                    text=say("charts.ratios.around_one.text"),
+                    color=alt.Color("ink:N", scale=None),
+                )
             )
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)

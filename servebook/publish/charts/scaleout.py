@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import LINE_PX, label_positions, log_scale
+from servebook.publish.text import say
 
 __all__ = ["projected"]
 
@@ -38,7 +39,7 @@ def projected(
     top = float(ends["ceiling"].max()) * 1.12
     top = min(top, full) if full is not None and top > full else top
     x = alt.X(
-        "nodes:Q", title="nodes (log)", scale=x_scale,
+        "nodes:Q", title=say("charts.scaleout.projected.title_nodes_log"), scale=x_scale,
         axis=alt.Axis(values=ticks, format="~g", labelOverlap=False),
     )  # fmt: skip
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(domain=[0, top], nice=False),
@@ -63,7 +64,7 @@ def projected(
             .encode(x=alt.X("from:Q", scale=x_scale), x2="to:Q"),
             alt.Chart(shade)
             .mark_text(align="left", baseline="top", dx=4, dy=4, color=theme.MUTED)
-            .encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
+            .encode(x=alt.X("from:Q"), y=alt.value(0), text=say("charts.scaleout.projected.text")),
             alt.Chart(labelled)
             .mark_rule(strokeDash=[2, 3])
             .encode(x=alt.X("start:Q"), x2="edge:Q", y=alt.Y("ceiling:Q"), color=colour),
@@ -76,7 +77,10 @@ def projected(
                 x=x,
                 y=y,
                 stroke=alt.Stroke("colour:N", scale=None),
-                tooltip=[alt.Tooltip("nodes:Q"), alt.Tooltip("tip:N", title="computed")],
+                tooltip=[
+                    alt.Tooltip("nodes:Q"),
+                    alt.Tooltip("tip:N", title=say("charts.scaleout.projected.title_computed")),
+                ],
             ),
             alt.Chart(seen).mark_point(size=100).encode(x=x, y=y, color=colour),
             alt.Chart(labelled)
@@ -84,7 +88,7 @@ def projected(
             .encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text="label:N",
+                text=say("charts.scaleout.projected.label"),
                 color=alt.Color("ink:N", scale=None),
             ),
         ),

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "of_a_whole"]
 
@@ -48,13 +49,13 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
                 y=y,
                 color=alt.Color("colour:N", scale=None),
                 tooltip=[
-                    alt.Tooltip("label:N", title="run"),
+                    alt.Tooltip("label:N", title=say("charts.shares.of_a_whole.title_run")),
                     alt.Tooltip("part:N"),
-                    alt.Tooltip("tip:N", title="value"),
+                    alt.Tooltip("tip:N", title=say("charts.shares.of_a_whole.title_value")),
                 ],
             ),
             head.mark_text(align="left", baseline="bottom", dy=-9, color=theme.INK).encode(
-                x=alt.value(0), text="label:N"
+                x=alt.value(0), text=say("charts.shares.of_a_whole.text")
             ),
         ),
         height=ROW_PX * len(order) + 60,

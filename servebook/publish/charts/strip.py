@@ -9,6 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "strip"]
 
@@ -43,7 +44,9 @@ def strip(
     ticks = [t for t in (*(-m for m in reversed(steps)), 0.0, *steps) if low <= t <= high]
     x = alt.X(
         "value:Q",
-        title=f"{x_title} (log beyond ±{100 * constant:g} %)" if reach > constant else x_title,
+        title=say("shared.log_beyond_g", x_title=x_title, constant=100 * constant)
+        if reach > constant
+        else x_title,
         scale=alt.Scale(
             type="symlog", constant=constant, domain=[low - room, high + room], nice=False
         ),
@@ -73,7 +76,7 @@ def strip(
             x=x,
             y=y,
             color=alt.Color("colour:N", scale=None),
-            tooltip=[alt.Tooltip("tip:N", title="value")],
+            tooltip=[alt.Tooltip("tip:N", title=say("charts.strip.strip.title"))],
         ),
         *words_above(alt.Chart(rows), y, dy=-8),
     ]

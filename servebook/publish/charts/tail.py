@@ -10,6 +10,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
 from servebook.publish.charts.row_words import words_above
+from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "on_a_log_rule"]
 
@@ -41,7 +42,10 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
             axis=alt.Axis(values=log_ticks(x_range, 8), format=",~g", grid=True),
         )
 
-    tooltip = [alt.Tooltip("label:N", title="condition"), alt.Tooltip("tip:N", title="values")]
+    tooltip = [
+        alt.Tooltip("label:N", title=say("charts.tail.on_a_log_rule.title_condition")),
+        alt.Tooltip("tip:N", title=say("charts.tail.on_a_log_rule.title_values")),
+    ]
     # Few long gaps lift a mean above the p99.
     ends = alt.Chart(rows.assign(end=rows[["tail", "mean"]].max(axis=1))).encode(y=y)
     means = alt.Chart(rows.dropna(subset=["mean"])).encode(y=y)
@@ -62,7 +66,9 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
                 x=x("tail"), color=colour, tooltip=tooltip
             ),
             ends.mark_text(align="left", dx=11, baseline="middle").encode(
-                x=x("end"), text="text:N", color=alt.Color("ink:N", scale=None)
+                x=x("end"),
+                text=say("charts.tail.on_a_log_rule.text"),
+                color=alt.Color("ink:N", scale=None),
             ),
             *words_above(base, y, dy=-11),
         ),
