@@ -89,7 +89,7 @@ class Rows:
         self._where: dict[Path, str] = {}
         self._stamps: dict[tuple[str, str, int | None], int] = {}
         self._aside: list[dict[str, Any]] = []
-        self._grouped: dict[tuple[str, str, str], list[Any]] = {}
+        self._grouped: dict[tuple[str, str, str, str], list[Any]] = {}
         self._torn: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
         self.renamed: dict[str, str] = {}  # interface names that became known later
@@ -196,8 +196,28 @@ class Rows:
         n: int = 1,
     ) -> None:
         """``n`` readings of one series that are not used: one row, with their number."""
-        key = printable(key)[:_LONGEST_KEY]
-        entry = self._grouped.setdefault((self.where(path), key, reason), [line, 0])
+        self._group("series", printable(key)[:_LONGEST_KEY], reason, line, path, n)
+
+    def aside_port(
+        self,
+        interface: str,
+        reason: str,
+        line: int | None = None,
+        path: Path | None = None,
+        what: str = "",
+    ) -> None:
+        """As ``aside_once``, of an interface that may have no reading; ``what`` of it is not used.
+
+        Such a row has the record "interface", and its reason begins with the name and ": ", by
+        which ``servebook.read.privacy`` knows a name that no sample has.
+        """
+        name = printable(interface)[:_LONGEST_KEY].replace(": ", ":")
+        self._group("interface", f"{name}: {what}" if what else name, reason, line, path, 1)
+
+    def _group(
+        self, record: str, key: str, reason: str, line: int | None, path: Path | None, n: int
+    ) -> None:
+        entry = self._grouped.setdefault((self.where(path), record, key, reason), [line, 0])
         entry[1] += n
 
     def torn(self, line: int, path: Path | None = None) -> None:
@@ -220,7 +240,7 @@ class Rows:
 
     def unusable(self, none: str) -> str:
         """``none``, and why: the first record that was set aside, where there is one."""
-        grouped = [(line, reason) for (_, _, reason), (line, _) in self._grouped.items()]
+        grouped = [(line, reason) for (*_, reason), (line, _) in self._grouped.items()]
         asides = [(row["line"], row["reason"]) for row in self._aside] + grouped
         if not asides:
             return none
@@ -269,12 +289,12 @@ class Rows:
                 pa.float64(),
             ),
         }
-        for (path, key, reason), (line, n) in self._grouped.items():
+        for (path, record, key, reason), (line, n) in self._grouped.items():
             self._aside.append(
                 {
                     "path": path,
                     "line": line,
-                    "record": "series",
+                    "record": record,
                     "reason": f"{key}: {reason} ({n} reading{'s' * (n > 1)})",
                 }
             )
@@ -324,7 +344,8 @@ class Rows:
                 device, interface, metric, *_ = keys[point[0]]
                 key = f"{metric} of {interface or device}"
                 reason = "the same port has a counter that is nearer to the wire"
-                self._grouped.setdefault((paths[point[4]], key, reason), [point[3], 0])[1] += 1
+                group = (paths[point[4]], "series", key, reason)
+                self._grouped.setdefault(group, [point[3], 0])[1] += 1
         return [point for point in points if point[0] not in worse]
 
     def _devices(self, aliases: list[str], used: list[int]) -> list[str]:

@@ -134,14 +134,14 @@ def _replies(
 
 def _port(rows: Rows, block: Block, line: int, device: str, name: str, port: Any) -> None:
     if not isinstance(port, dict):
-        rows.aside_once(name, "no object", line, block.path)
+        rows.aside_port(name, "no object", line, block.path)
         return
     counters = port.get("interfaceCounters", port)
     counters = counters if isinstance(counters, dict) else {}
     statistics = port.get("interfaceStatistics", {})
     at = _time(rows, block, port, counters)
     if at is None:
-        rows.aside_once(name, "no time and no counters, or no time of them", line, block.path)
+        rows.aside_port(name, "no time and no counters, or no time of them", line, block.path)
         return
     before = len(rows)
     _counters(rows, at, line, device, name, counters)
@@ -153,7 +153,7 @@ def _port(rows: Rows, block: Block, line: int, device: str, name: str, port: Any
     elif statistics:
         rows.aside_once("rates", "averages of ports whose octets are here", line, block.path)
     if len(rows) == before:
-        rows.aside_once(name, "no counters (a virtual or sub-interface)", line, block.path)
+        rows.aside_port(name, "no counters (a virtual or sub-interface)", line, block.path)
         return
     if (speed := port.get("bandwidth")) and isinstance(speed, int | float) and speed > 0:
         key = rows.series(device, name, "speed_bps", None, kind="gauge")

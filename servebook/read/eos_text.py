@@ -123,7 +123,7 @@ def _block(rows: Rows, block: Block) -> bool:
 
 def _without(rows: Rows, interface: str | None, counted: bool, line: int, block: Block) -> None:
     if interface is not None and not counted:
-        rows.aside_once(interface, "an interface without counters", line, block.path)
+        rows.aside_port(interface, "an interface without counters", line, block.path)
 
 
 def _fact(rows: Rows, block: Block, line: int, text: str, interface: str) -> bool:

@@ -125,7 +125,7 @@ def _links(rows: Rows, links: Iterable[Any], at: int, stamp: int, line: int) -> 
         bits = 64 if isinstance(link.get("stats64"), dict) else 32
         statistics = link.get("stats64" if bits == 64 else "stats")
         if not isinstance(statistics, dict):
-            rows.aside_once(link["ifname"], "no statistics; call ip with -s", line)
+            rows.aside_port(link["ifname"], "no statistics; call ip with -s", line)
             continue
         for direction in ("rx", "tx"):
             values = statistics.get(direction)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from servebook.gap_table import GapTable
 from servebook.tables import Tables
@@ -46,6 +47,10 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "set_aside": ("path", "reason"),
     "refused": ("path", "reason"),
 }
+#: How a refusal lists what a file holds instead of what the manifest asks of it.
+_LISTED = re.compile(
+    r"found (?:\d+ devices \((?P<devices>.*)\)|interfaces (?P<interfaces>.*)); (?:leave|correct)"
+)
 _SHORTEST = 3  # a shorter name is part of too many words to be looked for in text
 
 Rename = Callable[[str], str]
@@ -68,6 +73,9 @@ def aliases(
     for port in manifest.ports:
         roles.setdefault(port.device, set()).add(port.role or "")
     stated = [c.device for c in manifest.counters if c.device]
+    named = [port.interface for port in manifest.ports]
+    for entry in manifest.counters:
+        named += [name for name in (entry.interface, *(entry.interfaces or ())) if name]
     found: dict[str, dict[str, str]] = {"device": {}, "node": {}, "interface": {}}
     count: Counter[str] = Counter()
     for name in dict.fromkeys([*roles, *stated, *sorted(set(devices))]):
@@ -78,7 +86,6 @@ def aliases(
     for port in manifest.ports:
         if port.node and port.node not in found["node"]:
             found["node"][port.node] = f"node-{len(found['node']) + 1}"
-    named = [port.interface for port in manifest.ports]
     for name in dict.fromkeys([*named, *sorted(set(interfaces))]):
         if not common_interface(name):
             found["interface"][name] = f"port-{len(found['interface']) + 1}"
@@ -93,7 +100,12 @@ def masked(campaign: Campaign) -> Campaign:
     if campaign.manifest.privacy.show_names or campaign.masked is not None:
         return campaign
     samples = campaign.tables.samples
-    found = aliases(campaign.manifest, _unique(samples["device"]), _unique(samples["interface"]))
+    devices, interfaces = _told_of(campaign.tables)
+    found = aliases(
+        campaign.manifest,
+        [*_unique(samples["device"]), *devices],
+        [*_unique(samples["interface"]), *interfaces],
+    )
     rename = _in_text(found)
     tables = {}
     for part in dataclasses.fields(Tables):
@@ -125,6 +137,22 @@ def masked(campaign: Campaign) -> Campaign:
     )
 
 
+def _told_of(tables: Tables) -> tuple[list[str], list[str]]:
+    """Devices and interfaces of which no reading is used, but a reason speaks.
+
+    The reasons are those of ``servebook.read.counter_rows``: of an interface without a reading that
+    can be used, and of a file that is refused because of the names in it.
+    """
+    aside = tables.set_aside.filter(pc.equal(tables.set_aside["record"], "interface"))
+    interfaces = [reason.partition(": ")[0] for reason in _unique(aside["reason"])]
+    devices: list[str] = []
+    for reason in _unique(tables.refused["reason"]):
+        if (hit := _LISTED.search(reason)) is not None:
+            devices += (hit["devices"] or "").split(", ")
+            interfaces += (hit["interfaces"] or "").split(", ")
+    return [name for name in devices if name], [n for n in interfaces if n not in ("", "none")]
+
+
 def _manifest(manifest: Manifest, found: dict[str, dict[str, str]], rename: Rename) -> Manifest:
     device, node, interface = (_of(found[kind]) for kind in ("device", "node", "interface"))
     return dataclasses.replace(
@@ -144,6 +172,7 @@ def _manifest(manifest: Manifest, found: dict[str, dict[str, str]], rename: Rena
                 match=rename(c.match),
                 device=device(c.device) if c.device else None,
                 interface=interface(c.interface) if c.interface else None,
+                interfaces=c.interfaces and tuple(map(interface, c.interfaces)),
             )
             for c in manifest.counters
         ),

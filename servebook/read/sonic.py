@@ -282,7 +282,7 @@ def _row(
         for meaning, text in found
     ]
     if not any(used):
-        rows.aside_once(interface, "no value in its row (N/A)", line, block.path)
+        rows.aside_port(interface, "no value in its row (N/A)", line, block.path)
 
 
 def _cell(
@@ -323,7 +323,7 @@ def _documents(rows: Rows, block: Block, start: int) -> None:
         rows.complete(block.path)
         for interface, values in document.items():
             if not isinstance(values, dict):
-                rows.aside_once(str(interface)[:40], "no counters", line + offset, block.path)
+                rows.aside_port(str(interface)[:40], "no counters", line + offset, block.path)
                 continue
             _interface(rows, block, line + offset, str(interface), values)
 
@@ -333,7 +333,7 @@ def _interface(
 ) -> None:
     at = _own_time(rows, block, values.get("time"))
     if at is None:
-        rows.aside_once(interface, "no time, neither the file's nor its own", line, block.path)
+        rows.aside_port(interface, "no time, neither the file's nor its own", line, block.path)
         return
     scope = "port" if "STATE" in values else "l3"
     found = [

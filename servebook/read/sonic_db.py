@@ -222,7 +222,7 @@ def _add(
         count = whole(str(value))
     except ValueError as error:
         reason = "no value (N/A)" if str(value).upper() == "N/A" else str(error)
-        rows.aside_once(f"{interface} {name}", reason, None, path)
+        rows.aside_port(interface, reason, None, path, what=name)
         return
     rows.add(rows.meant(meaning, _DEVICE, interface), at, count, stamp)
 

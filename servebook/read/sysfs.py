@@ -135,7 +135,7 @@ def _speed(
     rows: Rows, block: Block, line: int, interface: str, speed_bps: float, scope: str
 ) -> None:
     if speed_bps <= 0:
-        rows.aside_once(interface, "the device does not know its speed", line, block.path)
+        rows.aside_port(interface, "the device does not know its speed", line, block.path)
         return
     key = rows.series(_DEVICE, interface, "speed_bps", None, kind="gauge", scope=scope)
     rows.add(key, block.ts_ns, speed_bps, block.stamp, line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import gzip
 import io
 import json
 import re
@@ -18,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from servebook.errors import DumpError
@@ -27,7 +30,7 @@ from servebook.tables import Tables
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CANARY = "kanarienvogel7"
-READ = (".json", ".jsonl", ".csv", ".prom", ".log", ".yaml")
+READ = (".json", ".jsonl", ".csv", ".prom", ".log", ".yaml", ".influx")
 
 #: Where a text of a dump may stand: under an alias on the page, or as the name of software.
 ALIASED = {("samples", "device"), ("samples", "interface")}
@@ -191,3 +194,88 @@ def test_no_private_field_reaches_a_table(unit: Path, tmp_path: Path) -> None:
         path.write_bytes(original)
     assert told == []
     assert tried > 0 or n_before == 0
+
+
+PACKED = Path(__file__).parents[2] / "data" / "loopback" / "raw" / "aiperf" / "quiet_mixed_c2"
+
+
+def test_a_packed_run_hides_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "unit"
+    shutil.copytree(PACKED, root)
+    tried, told = set(), []
+    for path in sorted(root.glob("*.gz")):
+        original = path.read_bytes()
+        plain = tmp_path / path.stem
+        plain.write_bytes(gzip.decompress(original))
+        for field, text in versions(plain):
+            path.write_bytes(gzip.compress(text.encode(), 1))
+            found, n_rows = leaks(root)
+            allowed = ALIASED if PRIVATE.search(field) else ALIASED | SOFTWARE
+            told += [f"{path.name} {field} -> {t}.{c}" for t, c in sorted(found - allowed)]
+            tried.add(path.name)
+            assert n_rows > 10, field
+        path.write_bytes(original)
+    assert told == []
+    assert tried == {"profile_export.jsonl.gz", "server_metrics_export.json.gz"}
+
+
+def test_a_large_file_is_read_as_carefully_as_a_small_one(tmp_path: Path) -> None:
+    """Large files are read in pieces by other code; so is what one line in thousands holds."""
+    run = FIXTURES / "runs" / "aiperf_failures"
+    lines = (run / "profile_export.jsonl").read_text(encoding="utf-8").splitlines()
+    where = [at for at in sorted({p for one in lines for p in paths_in(json.loads(one))})
+             if PRIVATE.search(".".join(at))]  # fmt: skip
+    assert where
+    many = []
+    for n in range(8_000_000 // sum(map(len, lines))):
+        for line in lines:
+            record = json.loads(line)
+            if n % 7 == 3:
+                for at in where:
+                    record = planted(record, at)
+                record = added(record)
+            many.append(json.dumps(record, separators=(",", ":")))
+    (tmp_path / "profile_export.jsonl").write_text("\n".join(many) + "\n", encoding="utf-8")
+    shutil.copy(run / "profile_export_aiperf.json", tmp_path)
+    assert CANARY in many[3 * len(lines)]
+    found, n_rows = leaks(tmp_path)
+    assert n_rows > len(many) // 2
+    assert found - ALIASED == set()
+
+
+SERIES: dict[str, list[Any]] = {
+    "metric_name": ['node_network_transmit_bytes_total{device="eth0"}'] * 3,
+    "metric_name_clean": ["node_network_transmit_bytes_total"] * 3,
+    "scraper_endpoint": ["http://10.0.0.7:9100/metrics"] * 3,
+    "metric_value": [1.0, 2.0, 3.0],
+    "timestamp_ns": [(1795972223 + i) * 10**9 for i in range(3)],
+    "hostname": ["node-a"] * 3,
+}
+SAMPLES: dict[str, list[Any]] = {
+    "ts": SERIES["timestamp_ns"],
+    "metric": ["node_network_transmit_bytes_total"] * 3,
+    "value": [1.0, 2.0, 3.0],
+    "instance": ["node-a:9100"] * 3,
+    "device": ["eth0"] * 3,
+    "job": ["node"] * 3,
+}
+
+
+@pytest.mark.parametrize("columns", [SERIES, SAMPLES], ids=["collector", "long"])
+def test_parquet_holds_back_what_a_csv_would(columns: dict[str, list[Any]], tmp_path: Path) -> None:
+    path = tmp_path / "final.parquet"
+    pq.write_table(pa.table(columns), path)
+    _, n_before = leaks(tmp_path)
+    assert n_before >= 3
+    texts = [name for name, values in columns.items() if isinstance(values[0], str)]
+    told = []
+    for name in texts:
+        pq.write_table(pa.table({**columns, name: [CANARY] * 3}), path)
+        found, _ = leaks(tmp_path)
+        allowed = ALIASED if PRIVATE.search(name) else ALIASED | SOFTWARE
+        told += [f"{name} -> {t}.{c}" for t, c in sorted(found - allowed)]
+    more = {f"label_{n}": [CANARY] * 3 for n in ("prompt", "api_key", "user")}
+    pq.write_table(pa.table({**columns, **more}), path)
+    found, n_rows = leaks(tmp_path)
+    assert n_rows >= n_before
+    assert told + sorted(map(str, found)) == []

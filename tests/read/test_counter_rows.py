@@ -157,6 +157,18 @@ def test_readings_set_aside_are_counted_once_per_series() -> None:
     }
 
 
+def test_an_interface_without_a_reading_is_marked_as_one() -> None:
+    r = rows()
+    for line in (4, 5):
+        r.aside_port("to: bank", "no value", line)
+    r.aside_port("eth0", "N/A", 6, what="ifInOctets")
+    found = r.tables().set_aside.to_pylist()
+    assert [(row["record"], row["reason"]) for row in found] == [
+        ("interface", "to:bank: no value (2 readings)"),
+        ("interface", "eth0: ifInOctets: N/A (1 reading)"),
+    ]
+
+
 def test_names_from_a_dump_cannot_turn_a_sentence_round() -> None:
     r = rows()
     r.aside_once("a\u202eb\x1b[31m" + "c" * 500, "no value", 1)

@@ -78,6 +78,46 @@ def test_aliases_follow_the_manifest_and_no_name_is_left() -> None:
     assert masked(book) is book
 
 
+REASONS = (
+    ("interface", "to-secret-bank: no value in its row (N/A) (3 readings)"),
+    ("interface", "Ethernet7: no counters (a virtual or sub-interface) (1 reading)"),
+    ("series", "in-octets: not a counter that Servebook uses (2 readings)"),
+)
+REFUSED = (
+    (
+        "expected readings of lo, as the manifest asks, found interfaces eth0, to-other-bank; correct "
+        "the interface in the manifest"
+    ),
+    (
+        "expected readings of one device, as `device:` in the manifest says, found 2 devices (bank-a, "
+        "bank-b); leave `device:` out here and use these names in `ports:`"
+    ),
+    "expected readings of x, as the manifest asks, found interfaces none; correct the interface",
+)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_reason_names_no_interface_that_only_it_knows(shown: bool) -> None:
+    book = campaign("privacy: {show_names: true}\n" if shown else "")
+    aside = [{"path": "a", "line": 1, "record": r, "reason": text} for r, text in REASONS]
+    refused = [{"path": "b", "reason": text} for text in REFUSED]
+    tables = dataclasses.replace(
+        book.tables, set_aside=table("set_aside", aside), refused=table("refused", refused)
+    )
+    findings = ("raw/x.log: to-secret-bank: no value in its row (N/A)",)
+    got = masked(dataclasses.replace(book, tables=tables, findings=findings))
+    told = [*got.tables.set_aside["reason"].to_pylist(), *got.tables.refused["reason"].to_pylist()]
+    if shown:
+        assert told == [text for _, text in REASONS] + list(REFUSED)
+        return
+    assert "bank" not in " ".join([*told, *got.findings])
+    assert told[0] == "port-3: no value in its row (N/A) (3 readings)"
+    assert told[1:3] == [text for _, text in REASONS[1:]]
+    assert "found interfaces eth0, port-2; correct" in told[3]
+    assert "found 2 devices (device-1, device-2); leave" in told[4]
+    assert told[5] == REFUSED[2]
+
+
 def test_the_manifest_can_show_names() -> None:
     book = campaign("privacy: {show_names: true}\n")
     assert masked(book) is book

@@ -56,8 +56,8 @@ def test_what_is_not_used_is_counted() -> None:
     tables = read(DUMPS[0])
     assert tables.set_aside["reason"].to_pylist() == [
         "other keys: rates of the device, or another table than counters (6 readings)",
-        "Ethernet0 SAI_PORT_STAT_PFC_3_TX_PKTS: no value (N/A) (1 reading)",
-        "Ethernet8 SAI_PORT_STAT_PFC_3_TX_PKTS: no value (N/A) (1 reading)",
+        "Ethernet0: SAI_PORT_STAT_PFC_3_TX_PKTS: no value (N/A) (1 reading)",
+        "Ethernet8: SAI_PORT_STAT_PFC_3_TX_PKTS: no value (N/A) (1 reading)",
         "objects: none that the dump's maps name (1 reading)",
     ]
     errors = {
