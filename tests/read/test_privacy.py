@@ -85,12 +85,12 @@ REASONS = (
 )
 REFUSED = (
     (
-        "expected readings of lo, as the manifest asks, found interfaces eth0, to-other-bank; correct "
-        "the interface in the manifest"
+        "expected readings of lo, as the manifest asks, found interfaces eth0, to-other-bank; "
+        "correct the interface in the manifest"
     ),
     (
-        "expected readings of one device, as `device:` in the manifest says, found 2 devices (bank-a, "
-        "bank-b); leave `device:` out here and use these names in `ports:`"
+        "expected readings of one device, as `device:` in the manifest says, found 2 devices "
+        "(bank-a, bank-b); leave `device:` out here and use these names in `ports:`"
     ),
     "expected readings of x, as the manifest asks, found interfaces none; correct the interface",
 )
