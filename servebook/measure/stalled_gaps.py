@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from servebook.measure.baseline import Baseline, baselines, clean_gaps, prompt_waits
 from servebook.measure.shared_steps import slow_steps, waited
-from servebook.measure.steps import Timeline, latest_ends, recover
+from servebook.measure.steps import Timeline, latest_ends, recovered
 from servebook.measure.tokens import RunTokens, run_tokens
 from servebook.tables import Tables
 
@@ -123,10 +123,8 @@ def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[Clas
         )
     }
     found = []
-    for run in run_tokens(tables):
-        if run.timed:
-            line = recover(run, lost=lost[run.run_id])
-            found.append((run, line, *(_by_step(line) if line else _by_time(run))))
+    for run, line in recovered((run for run in run_tokens(tables) if run.timed), lost):
+        found.append((run, line, *(_by_step(line) if line else _by_time(run))))
     base = baselines(
         tables,
         {run.run_id: clean_gaps(run, count == 0) for run, _, count, _ in found},

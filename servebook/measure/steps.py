@@ -9,8 +9,8 @@ the step that brought its first token, wherever its other parts ran.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from servebook.measure.clock import Placed, Sequence
+from servebook.measure.each_run import each_run
 from servebook.measure.prefills import Prefills, find_prefills, prefill_style
 from servebook.measure.prompt_parts import prompt_parts
 from servebook.measure.replicas import MOST_CLOCKS, follows, on_few_clocks
@@ -29,6 +30,7 @@ __all__ = [
     "Timeline",
     "latest_ends",
     "recover",
+    "recovered",
     "steps",
     "timelines",
 ]
@@ -97,13 +99,22 @@ def timelines(tables: Tables) -> Iterator[Timeline]:
             strict=True,
         )
     )
-    for run in run_tokens(tables):
-        found = recover(run, lost=lost[run.run_id])
+    for _, found in recovered(run_tokens(tables), lost):
         if found is not None:
             yield found
 
 
-def recover(run: RunTokens, *, lost: bool = False) -> Timeline | None:
+def recovered(
+    runs: Iterable[RunTokens], lost: Mapping[str, bool]
+) -> Iterator[tuple[RunTokens, Timeline | None]]:
+    """Each run with what ``recover`` makes of it; ``lost`` is by run."""
+    jobs = ((run, lost[run.run_id]) for run in runs)
+    for (run, _), found in each_run(recover, jobs):
+        # From a cluster the tokens come back as a copy.
+        yield run, found if found is None or found.tokens is run else replace(found, tokens=run)
+
+
+def recover(run: RunTokens, lost: bool = False) -> Timeline | None:
     """The timeline of one run; None where its chunks have no times or hold several steps' tokens.
 
     ``lost`` says that the client sent requests of which it kept no record. Chunks of several tokens
