@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from servebook.errors import DumpError
 from servebook.read import aiperf_layout
 from servebook.read.aiperf_raw import fill_lost_chunks, parse_raw
-from servebook.read.aiperf_records import Parsed, parse
+from servebook.read.aiperf_records import Parsed
+from servebook.read.aiperf_split import read_lines
 from servebook.read.aiperf_summary import Settings, native, settings
 from servebook.read.files import lines, loads, read_text, sha256
 from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, shared
@@ -84,7 +86,7 @@ def _records(
 ) -> Parsed:
     if "records" in parts:
         main = parts["records"]
-        found = parse(lines(main), requests, asked)
+        found = read_lines(main, requests, asked, with_sent=bool(parts.keys() & {"raw", "inputs"}))
         if "raw" in parts:
             fill_lost_chunks(lines(parts["raw"]), requests)
     elif "raw" in parts:
@@ -142,8 +144,8 @@ def _run(
         row["cache_reuse"] = _cache_reuse(requests)
         row["n_lost"] = _lost(row, asked, found, notes, bool(summary))
         lengths = requests.median("isl"), requests.median("osl")
-        first_tokens = requests.column("first_token_ns")
-        if not row["streaming"] and any(t is not None for t in first_tokens):
+        first_tokens = requests.values("first_token_ns")
+        if not row["streaming"] and first_tokens.null_count < len(requests):
             row["streaming"] = True
     else:
         row |= _summary_only(own, summary, manifest, notes) | {"level": "summary"}
@@ -170,8 +172,7 @@ def _lost(
     AIPerf numbers the sessions it starts from 0, so a number that is missing below the highest
     is a request without a record. Records set aside explain as many of them.
     """
-    highest = max(found.sessions, default=-1)
-    missing = max(0, highest + 1 - len(found.sessions) - len(found.set_aside))
+    missing = max(0, found.last_session + 1 - found.n_sessions - len(found.set_aside))
     if missing:
         notes.append(
             f"at least {missing} requests were sent and have no record (their session numbers "
@@ -221,8 +222,8 @@ def _whole_ns(metric: Any) -> int | None:
 
 
 def _cache_reuse(requests: Requests) -> bool | None:
-    cached = [tokens for tokens in requests.column("cached_tokens") if tokens is not None]
-    return any(cached) if cached else None
+    most = pc.max(requests.values("cached_tokens")).as_py()
+    return None if most is None else most > 0
 
 
 def _remarks(

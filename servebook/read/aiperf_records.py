@@ -17,13 +17,12 @@ import numpy.typing as npt
 from servebook.errors import DumpError
 from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.errorkind import error_kind
-from servebook.read.fast_lines import Decoded, decoded
 from servebook.read.files import loads
 from servebook.read.prompt_prefix import Sent
 from servebook.read.records import Aside, Requests
 from servebook.read.values import LONGEST_NS, MAX_TOKENS, gaps, number, text, whole
 
-__all__ = ["BadRecordError", "Parsed", "parse", "request"]
+__all__ = ["BadRecordError", "Parsed", "count_of_usage", "object_of", "parse", "request"]
 
 #: Between these bounds a number is an epoch time in ns (years 2001 to 2099).
 _EPOCH_NS = range(10**18, 4_102_444_800 * 10**9)
@@ -40,7 +39,8 @@ class Parsed:
     """What the lines held besides requests."""
 
     set_aside: Aside = field(default_factory=list)
-    sessions: set[int] = field(default_factory=set)
+    n_sessions: int = 0  # that measured requests name
+    last_session: int = -1  # the highest of their numbers; -1: none
     usage_tokens: int = 0  # the server's count of output tokens of ok requests, where it is told
     counted_tokens: int = 0  # AIPerf's count for the same requests
     several_phases: bool = False
@@ -56,22 +56,21 @@ def parse(
     """Adds one request to ``out`` per usable line; ``convert`` makes records of raw lines.
 
     Blank lines are no records. Lines that are not one JSON object with what a request needs,
-    and second records of one request, are set aside.
+    and second records of one request, are set aside. ``aiperf_piece`` gives the same of records,
+    and faster.
     """
     found = Parsed()
     seen: dict[str, int] = {}
     phases: set[str] = set()
-    usual = convert is None
-    whole_lines = _until_damage(lines, found)
-    each: Iterable[Decoded] = ((at, line, None, None) for at, line in whole_lines)
-    for at, line, apart, known_ns in decoded(whole_lines) if usual else each:
-        if apart is None and not line.strip():
+    sessions: set[int] = set()
+    for at, line in _until_damage(lines, found):
+        if not line.strip():
             continue
         try:
-            record = _object_of(line) if apart is None else apart
+            record = object_of(line)
             if convert is not None:
                 record = convert(record)
-            row, gap_ns = request(record, settings, known_ns)
+            row, gap_ns = request(record, settings)
         except BadRecordError as bad:
             found.set_aside.append((at, "request", str(bad)))
             continue
@@ -87,10 +86,10 @@ def parse(
             phases.add(str(metadata.get("phase_index")))
             session = whole(metadata.get("session_num"))
             if session is not None and session < _MAX_SESSIONS:
-                found.sessions.add(session)
-            usage = _metric(record.get("metrics") or {}, "usage_completion_tokens")
+                sessions.add(session)
+            usage = count_of_usage(record)
             if row["status"] == "ok" and usage is not None:
-                found.usage_tokens += round(usage)
+                found.usage_tokens += usage
                 found.counted_tokens += row["osl"]
         found.sent[row["request_id"]] = Sent(
             row["start_ns"],
@@ -98,10 +97,16 @@ def parse(
             str(metadata.get("conversation_id")),
             whole(metadata.get("turn_index")) or 0,
         )
-        start = row["first_token_ns"]
-        out.add(gap_ns, start, **row)
+        out.add(gap_ns, row["first_token_ns"], **row)
+    found.n_sessions, found.last_session = len(sessions), max(sessions, default=-1)
     found.several_phases = len(phases) > 1
     return found
+
+
+def count_of_usage(record: Mapping[str, Any]) -> int | None:
+    """The output tokens that the server counted; None where it did not."""
+    usage = _metric(record.get("metrics") or {}, "usage_completion_tokens")
+    return None if usage is None else round(usage)
 
 
 def _until_damage(lines: Iterable[tuple[int, bytes]], found: Parsed) -> Iterator[tuple[int, bytes]]:
@@ -112,7 +117,8 @@ def _until_damage(lines: Iterable[tuple[int, bytes]], found: Parsed) -> Iterator
         found.set_aside.append((damage.line, "rest of the file", damage.reason))
 
 
-def _object_of(line: bytes) -> Mapping[str, Any]:
+def object_of(line: bytes) -> Mapping[str, Any]:
+    """The record of a line; raises BadRecordError."""
     try:
         record = loads(line)
     except ValueError as error:
@@ -124,13 +130,9 @@ def _object_of(line: bytes) -> Mapping[str, Any]:
 
 
 def request(
-    record: Mapping[str, Any],
-    settings: Settings,
-    known_ns: npt.NDArray[np.int64] | None = None,
+    record: Mapping[str, Any], settings: Settings
 ) -> tuple[dict[str, Any], npt.NDArray[np.int64] | None]:
     """Columns of ``requests`` and the gaps in ns of one record; raises BadRecordError.
-
-    ``known_ns`` are its gaps where they were read apart from it (``fast_lines``).
 
     Times: start is epoch ns; first token and end are start plus AIPerf's latencies, whose end is
     the last content chunk. ``request_end_ns`` may be later (usage chunk, end of stream) and is
@@ -159,7 +161,7 @@ def request(
         raise BadRecordError("expected an end after the start, found one before it")
     if ttft is not None and latency is not None and ttft > latency:
         raise BadRecordError("expected the first token before the end, found it after")
-    gap_ns = _gaps(metrics.get("inter_chunk_latency")) if known_ns is None else known_ns
+    gap_ns = _gaps(metrics.get("inter_chunk_latency"))
     status, kind = _status(metadata, error, osl)
     row: dict[str, Any] = {
         "request_id": text(metadata.get("x_request_id")),

@@ -120,14 +120,15 @@ class Requests:
             self._gaps_profiling += int(counts[profiling].sum())
             self._grown(len(gap_ns))
 
-    def add_part(self, columns: Mapping[str, Any], part: GapPart) -> None:
-        """Add requests whose gaps are a part already; ``columns`` as in ``add_many``."""
+    def add_parts(self, columns: Mapping[str, Any], parts: Sequence[GapPart]) -> None:
+        """Add requests whose gaps are parts already; ``columns`` as in ``add_many``."""
         none = np.empty(0, np.int64)
+        n = self._n_batched
         self.add_many(columns, none, none, none)
         self._close()
-        profiling = pc.equal(self._batches[-1]["phase"], "profiling") if len(self) else None
-        if part.n:
-            ids = self._batches[-1]["request_id"].filter(profiling)
+        added = self.values("phase").slice(n + 0)
+        ids = self.values("request_id").slice(n).filter(pc.equal(added, "profiling"))
+        for part in parts:
             own = pc.is_in(part.request_id, value_set=ids).to_numpy(zero_copy_only=False)
             self._gaps_profiling += int(part.count[own].sum())
             self._parts.append(replace(part, run_id=self.run_id))

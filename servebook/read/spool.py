@@ -30,6 +30,8 @@ __all__ = ["FOLDER", "Spool", "crc32_of", "write"]
 FOLDER = "spool"
 _LEFT_S = 86_400
 _PIECE = 1 << 20
+#: More than all that Parquet writes besides the numbers.
+_HEADS = 1 << 20
 
 
 class Spool:
@@ -52,13 +54,14 @@ def write(path: Path, data: InMemory, holder: object = None) -> InFile:
     Numbers as they are, for they hardly repeat: packing them takes longer than reading the dump.
     Raises OSError where there is no room.
     """
-    gap_ns = narrow(data.gap_ns)
+    gap_ns = data.gap_ns if data.gap_ns.dtype == np.int32 else narrow(data.gap_ns)
     columns: list[npt.NDArray[np.int64] | npt.NDArray[np.int32]] = [gap_ns]
     kinds = [pa.field("gap_ns", pa.from_numpy_dtype(gap_ns.dtype), nullable=False)]
     if data.tokens is not None:
         columns.append(data.tokens.astype(np.int32, copy=False))
         kinds.append(pa.field("tokens", pa.int32(), nullable=False))
-    sink = pa.BufferOutputStream()
+    room = pa.allocate_buffer(sum(column.nbytes for column in columns) + _HEADS)
+    sink = pa.FixedSizeBufferWriter(room)
     pq.write_table(
         pa.table([pa.array(column) for column in columns], schema=pa.schema(kinds)),
         sink,
@@ -68,7 +71,7 @@ def write(path: Path, data: InMemory, holder: object = None) -> InFile:
         store_schema=False,
         write_batch_size=_PIECE,
     )
-    content = memoryview(sink.getvalue())
+    content = memoryview(room)[: sink.tell()]
     with path.open("wb") as stream:
         stream.write(content)
     return InFile(path, zlib.crc32(content), holder)

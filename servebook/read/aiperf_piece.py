@@ -1,0 +1,414 @@
+"""AIPerf's record lines in pieces: each read by itself, by any process, then joined in order.
+
+What a line is does not depend on the others, but for three things that ``join`` adds: its number in
+the file, the name of a request that has none (it is that number), and whether an earlier line is of
+the same request. So the result is the same however the file was cut and whoever read the pieces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from servebook.errors import DumpError
+from servebook.gap_table import NO_CLOCK, GapPart, InFile, InMemory, Lengths, narrow
+from servebook.read.aiperf_columns import MISSING, Batch, Parser, Usual, checked
+from servebook.read.aiperf_records import BadRecordError, Parsed, count_of_usage, object_of, request
+from servebook.read.aiperf_summary import Settings
+from servebook.read.prompt_prefix import Sent
+from servebook.read.records import Aside, Requests
+from servebook.read.spool import write
+from servebook.read.values import whole
+
+__all__ = ["Piece", "join", "read_piece"]
+
+Ints = npt.NDArray[np.int64]
+
+_BATCH = 256  # lines
+_BATCH_BYTES = 4 << 20
+#: Gaps of one part.
+_PART = 1 << 22
+
+_TIMES = ("scheduled_ns", "start_ns", "first_token_ns", "end_ns")
+_NUMBERS = (*_TIMES, "isl", "osl", "osl_requested", "cached_tokens")
+#: What is kept of each request beside its columns, all whole numbers.
+_BESIDE = ("line", "gaps", "session", "turn", "phase_index", "usage")
+_MAX_SESSIONS = 10**8
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some lines. ``columns`` are those of ``requests`` without run_id, request_id null where none.
+
+    ``beside``: per request its line (from 1), gaps, session (-1: none), turn, place of its phase in
+    ``phases``, output tokens that the server counted (``MISSING``: none). ``parts``: gaps, and up
+    to which request they go. ``sent``: conversation of each request, where asked for.
+    """
+
+    n_lines: int
+    columns: dict[str, pa.Array]
+    beside: dict[str, Ints]
+    phases: list[str]
+    parts: list[tuple[InMemory | InFile, int]]
+    set_aside: Aside
+    conversation: list[str] = field(default_factory=list)
+
+
+def read_piece(
+    lines: Iterable[bytes],
+    settings: Settings,
+    folder: Path | None = None,
+    name: str = "",
+    *,
+    with_sent: bool = False,
+) -> Piece:
+    """Read some lines; gaps go to files ``name``... in ``folder``, or stay in memory without one.
+
+    ``with_sent``: what names prompts elsewhere is kept. A DumpError of ``lines`` ends the piece and
+    is set aside.
+    """
+    out = _Building(settings, folder, name, with_sent)
+    at = 0
+    collecting = gc.isenabled()
+    gc.disable()  # it would look through all values again and again, and they make no circles
+    try:
+        for at, line in enumerate(lines, 1):
+            out.take(at, line)
+    except DumpError as damage:
+        out.flush()
+        place = None if damage.line is None else at + 1
+        out.set_aside.append((place, "rest of the file", damage.reason))
+    finally:
+        if collecting:
+            gc.enable()
+    return out.end(at)
+
+
+class _Building:
+    """A piece on its way."""
+
+    def __init__(self, settings: Settings, folder: Path | None, name: str, with_sent: bool) -> None:
+        self.settings, self.folder, self.name, self.with_sent = settings, folder, name, with_sent
+        self.parser = Parser()
+        self.waiting: list[tuple[int, bytes, Usual | None]] = []
+        self.n_bytes = 0
+        self.batches: list[pa.RecordBatch] = []
+        self.beside: dict[str, list[Ints]] = {key: [] for key in _BESIDE}
+        self.phases: dict[str, int] = {}
+        self.conversation: list[str] = []
+        self.set_aside: Aside = []
+        self.gaps: list[Lengths] = []
+        self.n_gaps = self.n_requests = 0
+        self.parts: list[tuple[InMemory | InFile, int]] = []
+        self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
+        self.other_gaps: list[Lengths] = []
+
+    def take(self, at: int, line: bytes) -> None:
+        self.waiting.append((at, line, self.parser.usual(line)))
+        self.n_bytes += len(line)
+        if len(self.waiting) >= _BATCH or self.n_bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add the lines that wait, in order, whichever way each goes."""
+        waiting, self.waiting, self.n_bytes = self.waiting, [], 0
+        records = [one for _, _, one in waiting if one is not None]
+        batch, good = checked(records, self.settings) if records else (None, np.empty(0, bool))
+        fine = np.zeros(len(waiting), bool)
+        fine[[one is not None for _, _, one in waiting]] = good
+        lines = np.array([at for at, _, _ in waiting])
+        if batch is not None and fine.all():
+            self._add(batch, lines)
+            return
+        # Usual records and others, in turn.
+        done = 0
+        for index in np.flatnonzero(~fine):
+            n = int(fine[:index].sum())
+            if batch is not None and n > done:
+                self._add(_slice(batch, done, n), lines[fine][done:n])
+                done = n
+            self._long_way(*waiting[index][:2])
+        if batch is not None and fine.sum() > done:
+            self._add(_slice(batch, done, int(fine.sum())), lines[fine][done:])
+
+    def _add(self, batch: Batch, lines: Ints) -> None:
+        n = len(lines)
+        if not n:
+            return
+        self._add_others()
+        phase = pa.array(batch.warmup).cast(pa.int32())
+        columns = {
+            "request_id": pa.array(batch.request_id, pa.string()),
+            "phase": pa.DictionaryArray.from_arrays(phase, pa.array(["profiling", "warmup"])),
+            "status": pa.array(["ok"] * n),
+            "error_kind": pa.nulls(n, pa.string()),
+            "flags": _flags(batch.short_output),
+        }
+        columns["phase"] = columns["phase"].cast(pa.string())
+        for name, values in batch.columns.items():
+            columns[name] = pa.array(values, mask=values == MISSING)
+        numbers = {int(i): "None" if i < 0 else str(i) for i in np.unique(batch.phase_index)}
+        codes = {i: self.phases.setdefault(text, len(self.phases)) for i, text in numbers.items()}
+        index = np.array([codes[i] for i in batch.phase_index.tolist()])
+        self._append(columns, lines, batch.counts, batch.session, batch.turn, index, batch.usage)
+        self._talk(batch.conversation)
+        self._more_gaps(batch.gap_ns)
+
+    def _talk(self, conversation: Iterable[str | None]) -> None:
+        if self.with_sent:
+            self.conversation += map(str, conversation)
+
+    def _append(self, columns: dict[str, pa.Array], *beside: Any) -> None:
+        self.batches.append(pa.record_batch(columns))
+        for key, values in zip(_BESIDE, beside, strict=True):
+            self.beside[key].append(np.asarray(values, np.int64))
+        self.n_requests += self.batches[-1].num_rows
+
+    def _more_gaps(self, gap_ns: Lengths) -> None:
+        self.gaps.append(gap_ns)
+        self.n_gaps += len(gap_ns)
+        if self.n_gaps >= _PART:
+            self._close()
+
+    def _close(self) -> None:
+        if not self.n_gaps:
+            return
+        data: InMemory | InFile
+        if self.folder is None:
+            data = InMemory(narrow(np.concatenate(self.gaps)))
+        else:
+            path = self.folder / f"{self.name}-{len(self.parts):03d}.parquet"
+            data = write(path, InMemory(_in_room(self.gaps)))
+        self.gaps, self.n_gaps = [], 0
+        self.parts.append((data, self.n_requests))
+
+    def _long_way(self, at: int, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            record = object_of(line)
+            row, gap_ns = request(record, self.settings)
+            usage = count_of_usage(record)
+        except BadRecordError as bad:
+            self.set_aside.append((at, "request", str(bad)))
+            return
+        about = record["metadata"]
+        session = whole(about.get("session_num"))
+        phase = self.phases.setdefault(str(about.get("phase_index")), len(self.phases))
+        self.others.append(
+            (
+                row,
+                (
+                    at,
+                    0 if gap_ns is None else len(gap_ns),
+                    -1 if session is None or session >= _MAX_SESSIONS else session,
+                    whole(about.get("turn_index")) or 0,
+                    phase,
+                    MISSING if usage is None else usage,
+                ),
+            )
+        )
+        self._talk([str(about.get("conversation_id"))])
+        if gap_ns is not None:
+            self.other_gaps.append(narrow(gap_ns))
+
+    def _add_others(self) -> None:
+        """Close the records that went the long way one after the other."""
+        if not self.others:
+            return
+        rows, beside = zip(*self.others, strict=True)
+        columns = {
+            name: pa.array([row[name] for row in rows], kind) for name, kind in _KINDS.items()
+        }
+        self._append(columns, *zip(*beside, strict=True))
+        gaps, self.others, self.other_gaps = self.other_gaps, [], []
+        if gaps:
+            self._more_gaps(np.concatenate(gaps))
+
+    def end(self, n_lines: int) -> Piece:
+        self.flush()
+        self._add_others()
+        self._close()
+        empty = {name: pa.array([], kind) for name, kind in _KINDS.items()}
+        names = list(empty)
+        batches = [batch.select(names) for batch in self.batches]
+        if batches:
+            whole_piece = pa.Table.from_batches(batches).combine_chunks()
+            empty = {name: whole_piece[name].combine_chunks() for name in names}
+        beside = {
+            key: np.concatenate(values) if values else np.empty(0, np.int64)
+            for key, values in self.beside.items()
+        }
+        return Piece(
+            n_lines,
+            empty,
+            beside,
+            list(self.phases),
+            self.parts,
+            self.set_aside,
+            self.conversation,
+        )
+
+
+_rooms: dict[Any, Lengths] = {}
+
+
+def _in_room(gaps: Sequence[Lengths]) -> Lengths:
+    """All gaps in memory that the next part takes again: fresh memory costs more than copying."""
+    kind = np.dtype(np.int64 if any(one.dtype == np.int64 for one in gaps) else np.int32)
+    n = sum(map(len, gaps))
+    if kind not in _rooms or len(_rooms[kind]) < n:
+        _rooms[kind] = np.empty(max(n, _PART + (_PART >> 2)), kind)
+    out = _rooms[kind][:n]
+    np.concatenate(gaps, out=out)
+    return out
+
+
+def _flags(short: npt.NDArray[np.bool_]) -> pa.Array:
+    ends = np.concatenate([[0], np.cumsum(short)]).astype(np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(ends), pa.array(["short_output"] * int(ends[-1]), pa.string())
+    )
+
+
+_KINDS: dict[str, pa.DataType] = {
+    "request_id": pa.string(),
+    "phase": pa.string(),
+    "status": pa.string(),
+    "error_kind": pa.string(),
+    "flags": pa.list_(pa.string()),
+    **dict.fromkeys(_NUMBERS, pa.int64()),
+}
+
+
+def _slice(batch: Batch, first: int, last: int) -> Batch:
+    """Some records of a batch, with their gaps."""
+    ends = np.concatenate([[0], np.cumsum(batch.counts)])
+    own = slice(first, last)
+    changes: dict[str, Any] = {
+        each.name: getattr(batch, each.name)[own]
+        for each in dataclasses.fields(batch)
+        if each.name not in ("columns", "gap_ns")
+    }
+    changes["columns"] = {name: values[own] for name, values in batch.columns.items()}
+    changes["gap_ns"] = batch.gap_ns[ends[first] : ends[last]]
+    return dataclasses.replace(batch, **changes)
+
+
+def join(pieces: Sequence[Piece], out: Requests, holder: object = None) -> Parsed:
+    """Add the requests of all pieces, in their order, to ``out``; what the lines held besides.
+
+    ``holder`` keeps the files of the gaps. Of two records of one request the second is set aside.
+    """
+    found = Parsed()
+    sessions: list[Ints] = []
+    phases: set[str] = set()
+    before = np.cumsum([0, *(piece.n_lines for piece in pieces)])
+    names = [_named(piece, int(n)) for piece, n in zip(pieces, before, strict=False)]
+    twice = _twice(names, pieces, before, found.set_aside)
+    for piece, n, ids, drop in zip(pieces, before, names, twice, strict=False):
+        found.set_aside += [
+            (None if line is None else int(line + n), kind, why)
+            for line, kind, why in piece.set_aside
+        ]
+        keep = np.ones(len(ids), bool)
+        keep[drop] = False
+        columns = {**piece.columns, "request_id": ids}
+        parts = _parts(piece, columns, keep, out.run_id, holder)
+        out.add_parts({name: c.filter(pa.array(keep)) for name, c in columns.items()}, parts)
+        counted = keep & (pc.equal(columns["phase"], "profiling").to_numpy(False))
+        beside = piece.beside
+        sessions.append(beside["session"][counted & (beside["session"] >= 0)])
+        phases.update(piece.phases[i] for i in np.unique(beside["phase_index"][counted]))
+        ok = counted & (beside["usage"] != MISSING)
+        ok &= pc.equal(columns["status"], "ok").to_numpy(False)
+        found.usage_tokens += int(beside["usage"][ok].sum())
+        found.counted_tokens += pc.sum(columns["osl"].filter(pa.array(ok))).as_py() or 0
+        found.sent.update(_sent(piece, columns, keep))
+    every = np.unique(np.concatenate([*sessions, np.empty(0, np.int64)]))
+    found.n_sessions, found.last_session = len(every), int(every[-1]) if len(every) else -1
+    found.several_phases = len(phases) > 1
+    found.set_aside.sort(key=lambda one: 2**63 if one[0] is None else one[0])
+    return found
+
+
+def _named(piece: Piece, before: int) -> pa.Array:
+    """The ids of the requests; one without has the number of its line."""
+    ids = piece.columns["request_id"]
+    if not ids.null_count:
+        return ids
+    lines = (piece.beside["line"] + before).tolist()
+    own = [f"line {line}" for line in lines]
+    return pc.coalesce(ids, pa.array(own, pa.string()))
+
+
+def _twice(
+    names: list[pa.Array], pieces: Sequence[Piece], before: Ints, aside: Aside
+) -> list[list[int]]:
+    """Per piece the requests that an earlier line is of; they are set aside."""
+    every = pa.chunked_array(names, pa.string())
+    drop: list[list[int]] = [[] for _ in pieces]
+    if pc.count_distinct(every).as_py() == len(every):
+        return drop
+    first: dict[str, int] = {}
+    for number, (ids, piece) in enumerate(zip(names, pieces, strict=True)):
+        lines = (piece.beside["line"] + before[number]).tolist()
+        for index, (name, line) in enumerate(zip(ids.to_pylist(), lines, strict=True)):
+            if first.setdefault(name, line) != line:
+                drop[number].append(index)
+                reason = f"a second record of the request of line {first[name]}"
+                aside.append((line, "request", reason))
+    return drop
+
+
+def _parts(
+    piece: Piece,
+    columns: Mapping[str, pa.Array],
+    keep: npt.NDArray[np.bool_],
+    run_id: str,
+    holder: object,
+) -> list[GapPart]:
+    counts = piece.beside["gaps"]
+    start = columns["first_token_ns"].fill_null(NO_CLOCK).to_numpy()
+    parts, begin = [], 0
+    for data, end in piece.parts:
+        own = slice(begin, end)
+        first = np.cumsum(counts[own]) - counts[own]
+        has = keep[own] & (counts[own] > 0)
+        ids = columns["request_id"][begin:end].filter(pa.array(has))
+        if isinstance(data, InFile):
+            data = dataclasses.replace(data, holder=holder)
+        parts.append(GapPart(run_id, ids, first[has], counts[own][has], start[own][has], data))
+        begin = end
+    return parts
+
+
+def _sent(
+    piece: Piece, columns: Mapping[str, pa.Array], keep: npt.NDArray[np.bool_]
+) -> dict[str, Sent]:
+    if not piece.conversation:
+        return {}
+    profiling = pc.equal(columns["phase"], "profiling")
+    rows = zip(
+        columns["request_id"].to_pylist(),
+        columns["start_ns"].to_pylist(),
+        profiling.to_pylist(),
+        piece.conversation,
+        piece.beside["turn"].tolist(),
+        keep.tolist(),
+        strict=True,
+    )
+    return {
+        name: Sent(start, counted, session, turn)
+        for name, start, counted, session, turn, kept in rows
+        if kept
+    }

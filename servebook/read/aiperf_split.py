@@ -1,0 +1,111 @@
+"""The records of one AIPerf file, by several processes where that pays, by one otherwise.
+
+A large plain file is cut into ranges of lines; forked processes read them into files of a spool
+folder, together with its checksum, which takes as long as a fifth of the reading. What a process
+left undone this one does itself. Compressed files are one range.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from servebook.errors import DumpError
+from servebook.read.ahead import at_once
+from servebook.read.aiperf_piece import Piece, join, read_piece
+from servebook.read.aiperf_records import Parsed
+from servebook.read.aiperf_summary import Settings
+from servebook.read.codecs import DAMAGED
+from servebook.read.files import lines
+from servebook.read.line_blocks import lines_between, ranges
+from servebook.read.records import Requests
+from servebook.read.spool import Spool
+
+__all__ = ["read_lines", "read_range"]
+
+#: From this size on a file is worth a folder for its gaps, and processes.
+_LARGE_BYTES = 32 << 20
+
+
+def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool = False) -> Parsed:
+    """Add the requests of all record lines to ``out``; what the lines held besides."""
+    cuts = _ranges(path)
+    spool = _spool(path)
+    folder = None if spool is None else spool.folder
+    if not cuts:
+        each = (line for _, line in lines(path))
+        piece = read_piece(each, settings, folder, "all", with_sent=with_sent)
+        return join([piece], out, spool)
+    jobs = [partial(read_range, path, *cut, settings, folder, with_sent) for cut in cuts]
+    if folder is not None and len(jobs) > 1:
+        at_once([partial(_leave, job, _place(folder, n)) for n, job in enumerate(jobs)])
+    pieces = [
+        _taken(None if folder is None else _place(folder, n)) or job() for n, job in enumerate(jobs)
+    ]
+    return join(pieces, out, spool)
+
+
+def read_range(
+    path: Path,
+    start: int,
+    end: int,
+    settings: Settings,
+    folder: Path | None = None,
+    with_sent: bool = False,
+) -> Piece:
+    """The piece of the lines that begin from one byte to another; its gaps in ``folder``."""
+    return read_piece(
+        _between(path, start, end), settings, folder, f"{start:016x}", with_sent=with_sent
+    )
+
+
+def _between(path: Path, start: int, end: int) -> Iterator[bytes]:
+    try:
+        with path.open("rb", buffering=0) as stream:
+            yield from lines_between(stream, start, end)
+    except OSError as error:
+        raise DumpError(
+            path.name,
+            "a readable file",
+            error.strerror or type(error).__name__,
+            "check its permissions",
+        ) from None
+
+
+def _ranges(path: Path) -> list[tuple[int, int]]:
+    try:
+        return ranges(path)
+    except (OSError, *DAMAGED):
+        return []  # ``lines`` says what is wrong
+
+
+def _spool(path: Path) -> Spool | None:
+    try:
+        return Spool() if path.stat().st_size >= _LARGE_BYTES else None
+    except OSError:  # no room for files: gaps stay in memory
+        return None
+
+
+def _place(folder: Path, number: int) -> Path:
+    return folder / f"{number:05d}.piece"
+
+
+def _leave(job: partial[Piece], place: Path) -> None:
+    work = place.with_suffix(".part")
+    work.write_bytes(pickle.dumps(job()))
+    work.replace(place)
+
+
+def _taken(place: Path | None) -> Piece | None:
+    """The piece that a process of ours left there."""
+    if place is None:
+        return None
+    with contextlib.suppress(OSError):
+        content = place.read_bytes()
+        place.unlink()
+        piece: Piece = pickle.loads(content)
+        return piece
+    return None
