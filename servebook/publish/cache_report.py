@@ -20,6 +20,7 @@ from servebook.publish.fresh import program
 from servebook.publish.kept import drawing_version
 from servebook.publish.words import bytes_size
 from servebook.read.cache import reader_version
+from servebook.read.remote_listing import FOLDER as REMOTE
 from servebook.read.sums import FOLDER as SUMS
 from servebook.read.sums import cache_folder
 
@@ -33,10 +34,12 @@ _MEANING = {
     "drawings": "drawings of charts",
     PAGES: "pages that were built",
     SUMS: "checksums of files",
+    REMOTE: "mirrors of URLs",
 }
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"[0-9a-f]{2}")
-_OLD_S = 30 * 86_400  # a checksum of a file that nobody asked for in so long
+_MIRROR = re.compile(r"[0-9a-f]{40}")
+_OLD_S = 30 * 86_400  # a checksum or a mirror that nobody asked for in so long
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,10 @@ def _entries(folder: Path) -> Iterator[_Entry]:
         for path in _below(shard):
             with contextlib.suppress(OSError):
                 yield _Entry(path, SUMS, _size(path), path.stat().st_mtime < oldest)
+    for path in _below(folder / REMOTE):
+        if _MIRROR.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                yield _Entry(path, REMOTE, _size(path), path.stat().st_mtime < oldest)
 
 
 def _below(folder: Path) -> list[Path]:

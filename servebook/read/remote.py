@@ -25,13 +25,12 @@ from fsspec.callbacks import Callback
 from tqdm import tqdm
 
 from servebook.errors import DumpError, ServebookError
-from servebook.read.remote_listing import Remote, listing, remote_path
+from servebook.read.remote_listing import FOLDER, Remote, listing, remote_path
 from servebook.read.sums import cache_folder, write_whole
 from servebook.read.urls import is_url, last_name, opened, shown
 
 __all__ = ["FOLDER", "LIMIT", "Origin", "fetched", "local", "mirror", "origin"]
 
-FOLDER = "remote"
 #: Names the most GiB that one URL may bring; a folder too high up should not fill a disk.
 LIMIT = "SERVEBOOK_REMOTE_GIB"
 _USUAL_GIB = 100.0
@@ -94,7 +93,10 @@ def local(place: Path | str) -> Path:
 
 
 def mirror(url: str) -> Path:
-    """Fetch what has changed at a URL, and the path of its copy: a folder, or one file."""
+    """Fetch what has changed at a URL, and the path of its copy: a folder, or one file.
+
+    Raises as ``local`` does.
+    """
     system, base = opened(url)
     with _told(url):
         single, files = listing(system, base, url)
@@ -109,6 +111,8 @@ def mirror(url: str) -> Path:
     if single:
         files = [Remote(place.path.name, files[0].size, files[0].mark)]
     _fetch(place, system, base, single, files)
+    with contextlib.suppress(OSError):
+        os.utime(place.folder)  # `servebook cache --prune` takes what nobody asks for any more
     _remove_others(place, single, {file.name for file in files})
     known = json.loads(os.environ.get(_VARIABLE, "{}"))
     known[str(place.path.parent if single else place.path)] = [url, single]

@@ -16,7 +16,10 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from servebook.errors import DumpError
 from servebook.read.urls import shown
 
-__all__ = ["Remote", "listing", "remote_path"]
+__all__ = ["FOLDER", "Remote", "listing", "remote_path"]
+
+#: Of the cache: what was fetched.
+FOLDER = "remote"
 
 #: What file systems say of a file that changes with its content, by the names that they use.
 _MARKS = (

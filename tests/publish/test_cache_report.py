@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Kept("notebooks", program()).put("a", b"12345")
     Kept("notebooks", "0" * 64).put("a", b"1")
     Kept("drawings", drawing_version()).put("a", b"1")
+    for name, seconds in (("0" * 40, time.time()), ("1" * 40, 1e9)):
+        (tmp_path / "remote" / name).mkdir(parents=True)
+        (tmp_path / "remote" / name / "a.jsonl").write_text("12345")
+        os.utime(tmp_path / "remote" / name, (seconds, seconds))
+    (tmp_path / "remote" / "mine.txt").write_text("not of the cache")
     (tmp_path / "mine.txt").write_text("not of the cache")
     (tmp_path / "ab" / "mine.txt").write_text("not of the cache")
     return tmp_path
@@ -40,7 +47,13 @@ def counts() -> dict[str, tuple[int, int]]:
 
 
 def test_what_is_there_is_counted(folder: Path) -> None:
-    assert counts() == {"tables": (2, 1), "notebooks": (2, 1), "drawings": (1, 0)}
+    assert counts() == {
+        "tables": (2, 1),
+        "notebooks": (2, 1),
+        "drawings": (1, 0),
+        "remote": (2, 1),
+    }
+    assert "2 mirrors of URLs, 10 B; 1 (5 B) that no build will use again" in render(report())
     found = report()
     assert found["kinds"]["notebooks"]["bytes"] == 2 * 65 + 5 + 1
     text = render(found)
@@ -49,13 +62,18 @@ def test_what_is_there_is_counted(folder: Path) -> None:
 
 
 def test_pruning_takes_what_is_stale_and_clearing_all_of_ours(folder: Path) -> None:
-    assert remove(stale_only=True)["removed"]["entries"] == 2
-    assert counts() == {"tables": (1, 0), "notebooks": (1, 0), "drawings": (1, 0)}
+    assert remove(stale_only=True)["removed"]["entries"] == 3
+    assert counts() == {
+        "tables": (1, 0),
+        "notebooks": (1, 0),
+        "drawings": (1, 0),
+        "remote": (1, 0),
+    }
     assert Cache(folder).get(KEYS[0]) is not None
-    assert remove(stale_only=False)["removed"]["entries"] == 3
+    assert remove(stale_only=False)["removed"]["entries"] == 4
     assert counts() == {}
     left = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    assert left == ["ab/mine.txt", "mine.txt"]
+    assert left == ["ab/mine.txt", "mine.txt", "remote/mine.txt"]
     assert render(report()).endswith("empty")
 
 
@@ -64,7 +82,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kinds"]["tables"]["entries"] == 2
     assert main(["cache", "--clear"]) == 0
-    assert "removed 5 entries" in capsys.readouterr().out
+    assert "removed 7 entries" in capsys.readouterr().out
 
 
 def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
