@@ -7,10 +7,10 @@ Both give the same numbers: products and roundings are the same steps on the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from servebook.read.json_columns import Column, Floats, Lists, Numbers
 from servebook.read.records import Ints, Requests
 from servebook.read.values import LONGEST_NS, MAX_TOKENS, number
 
-__all__ = ["Group", "Slots", "add_group", "flags_of", "floats_of", "groups", "optional"]
+__all__ = ["GapLists", "Group", "Slots", "add_group", "flags_of", "floats_of", "groups", "optional"]
 
 Flags = npt.NDArray[np.bool_]
 
@@ -71,66 +71,19 @@ def optional(values: Ints, known: Flags) -> pa.Array:
     return pa.array(values, pa.int64(), mask=~known)
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """The gap lists of requests in a row: ``start`` is the first's place in the result."""
+class _Lists(NamedTuple):
+    """Gap lists in a row, one after another: gaps in whole ns, 0 in lists that are not usable."""
 
-    start: int
-    seconds: Floats
+    gap_ns: Lengths
     counts: Ints
-    gap_ns: Lengths  # of usable lists; 0 in others
     sums_ns: Ints
-    usable: Flags  # per list
-    odd: Mapping[int, Any]  # by place in the result: what is no list of numbers
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def value(self, index: int) -> Any:
-        """What the dump has in the slot ``index`` of the result."""
-        if index in self.odd:
-            return self.odd[index]
-        at = index - self.start
-        end = int(self.counts[: at + 1].sum())
-        return self.seconds[end - int(self.counts[at]) : end].tolist()
+    usable: Flags
+    seconds: Floats | None
 
 
-def groups(itls: Column | list[Any] | None, n: int) -> Iterator[Group]:
-    """The gap lists of a result of ``n`` slots, so many at once as take little memory."""
-    if itls is None:
-        for start in range(0, n, _GROUP_REQUESTS):
-            none = np.zeros(min(_GROUP_REQUESTS, n - start), np.int64)
-            yield _group(start, np.zeros(0), none, {})
-        return
-    if not isinstance(itls, Lists):
-        column = Lists()
-        column.extend_values(list(itls))
-        itls = column
-    start, size = 0, 0
-    seconds: list[Floats] = []
-    counts: list[Ints] = []
-    odd: dict[int, Any] = {}
-    at = 0
-    for part in itls.parts():
-        if isinstance(part, tuple):
-            numbers, lengths = part
-        else:
-            numbers, lengths = np.zeros(0), np.zeros(len(part), np.int64)
-            odd |= {at + i: value for i, value in enumerate(part)}
-        seconds.append(numbers)
-        counts.append(lengths)
-        at += len(lengths)
-        size += len(numbers)
-        if size >= _GROUP_GAPS or at - start >= _GROUP_REQUESTS:
-            yield _group(start, np.concatenate(seconds), np.concatenate(counts), odd)
-            seconds, counts, odd, start, size = [], [], {}, at, 0
-    if counts:
-        yield _group(start, np.concatenate(seconds), np.concatenate(counts), odd)
-
-
-def _group(start: int, seconds: Floats, counts: Ints, odd: dict[int, Any]) -> Group:
+def _lists(seconds: Floats, counts: Ints) -> _Lists:
+    """Lists of seconds in whole ns, by the steps of ``values.gaps``."""
     usable = np.ones(len(counts), bool)
-    usable[[index - start for index in odd]] = False
     ends = np.cumsum(counts)
     clean = seconds
     if len(seconds) and not (seconds.min() >= 0 and seconds.max() < _USUAL_GAP_S):
@@ -145,8 +98,117 @@ def _group(start: int, seconds: Floats, counts: Ints, odd: dict[int, Any]) -> Gr
     if len(gap_ns):
         some = counts > 0
         sums[some] = np.add.reduceat(gap_ns, (ends - counts)[some], dtype=np.int64)
-    usable &= sums < LONGEST_NS
-    return Group(start, seconds, counts, gap_ns, sums, usable, odd)
+    return _Lists(gap_ns, counts, sums, usable & (sums < LONGEST_NS), seconds)
+
+
+class GapLists(Lists):
+    """A list of lists of gaps in seconds, held in whole ns: half the room of floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sums: list[Ints] = []
+
+    def extend(self, numbers: Floats, lengths: Ints) -> None:
+        """Add lists: their seconds one after another, and the length of each."""
+        found = _lists(numbers, lengths)
+        ends = np.cumsum(lengths)
+        for start, end in runs_of(found.usable):
+            own = slice(int(ends[start] - lengths[start]), int(ends[end - 1]))
+            if found.usable[start]:
+                self.extend_kept(found.gap_ns[own], lengths[start:end])
+                self._sums.append(found.sums_ns[start:end])
+            else:
+                each = np.split(numbers[own], ends[start : end - 1] - own.start)
+                self.extend_odd([one.tolist() for one in each])
+
+    def lists(self) -> Iterator[_Lists | list[Any]]:
+        """The lists in order, and what is none."""
+        sums = iter(self._sums)
+        for part in self.parts():
+            if isinstance(part, list):
+                yield part
+            else:
+                yield _Lists(*part, next(sums), np.ones(len(part[1]), bool), None)
+
+
+def runs_of(flags: Flags) -> Iterator[tuple[int, int]]:
+    """(start, end) of each run of equal flags."""
+    if len(flags):
+        yield from pairwise([0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)])
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The gap lists of requests in a row: ``start`` is the first's place in the result."""
+
+    start: int
+    counts: Ints
+    gap_ns: Lengths  # of usable lists; 0 in others
+    sums_ns: Ints
+    usable: Flags  # per list
+    odd: Mapping[int, Any]  # by place in the result: what is no usual list of numbers
+    seconds: Floats | None  # None where only ns were kept
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def value(self, index: int) -> Any:
+        """What the dump has in the slot ``index`` of the result, to the ns."""
+        if index in self.odd:
+            return self.odd[index]
+        at = index - self.start
+        end = int(self.counts[: at + 1].sum())
+        own = slice(end - int(self.counts[at]), end)
+        return (self.gap_ns[own] / 1e9 if self.seconds is None else self.seconds[own]).tolist()
+
+
+def groups(itls: Column | list[Any] | None, n: int) -> Iterator[Group]:
+    """The gap lists of a result of ``n`` slots, so many at once as take little memory."""
+    start, at, size = 0, 0, 0
+    parts: list[_Lists] = []
+    odd: dict[int, Any] = {}
+    for part in _parts(itls, n):
+        if isinstance(part, list):
+            odd |= {at + i: value for i, value in enumerate(part)}
+            none = _lists(np.zeros(0), np.zeros(len(part), np.int64))
+            parts.append(none._replace(usable=~none.usable))
+        else:
+            parts.append(part)
+        at += len(part) if isinstance(part, list) else len(part.counts)
+        size += len(parts[-1].gap_ns)
+        if size >= _GROUP_GAPS or at - start >= _GROUP_REQUESTS:
+            yield _group(start, parts, odd)
+            start, size, parts, odd = at, 0, [], {}
+    if parts:
+        yield _group(start, parts, odd)
+
+
+def _parts(itls: Column | list[Any] | None, n: int) -> Iterator[_Lists | list[Any]]:
+    if isinstance(itls, GapLists):
+        yield from itls.lists()
+    elif itls is None:
+        for start in range(0, n, _GROUP_REQUESTS):
+            yield _lists(np.zeros(0), np.zeros(min(_GROUP_REQUESTS, n - start), np.int64))
+    else:
+        if not isinstance(itls, Lists):
+            column = Lists()
+            column.extend_values(list(itls))
+            itls = column
+        for part in itls.parts():
+            yield part if isinstance(part, list) else _lists(*part)
+
+
+def _group(start: int, parts: Sequence[_Lists], odd: dict[int, Any]) -> Group:
+    seconds = [part.seconds for part in parts if part.seconds is not None]
+    return Group(
+        start,
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.gap_ns for part in parts]),
+        np.concatenate([part.sums_ns for part in parts]),
+        np.concatenate([part.usable for part in parts]),
+        odd,
+        np.concatenate(seconds) if len(seconds) == len(parts) else None,
+    )
 
 
 class Slots:
@@ -236,8 +298,7 @@ def add_group(
     ``first_token_ns`` is -1 where it is not known; ``tokens`` are those in the chunk after a gap.
     """
     ends = np.cumsum(group.counts)
-    edges = [0, *(np.flatnonzero(np.diff(usable)) + 1).tolist(), len(group)]
-    for start, end in pairwise(edges):
+    for start, end in runs_of(usable):
         if not usable[start]:
             for index in range(group.start + start, group.start + end):
                 left(index)

@@ -95,7 +95,7 @@ class Numbers(Column):
 
 
 #: Some lists in a row: their numbers one after another and the length of each; or other values.
-Part = tuple[Floats, npt.NDArray[np.int64]] | Sequence[Any]
+Part = tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | list[Any]
 
 
 class Lists(Column):
@@ -107,8 +107,16 @@ class Lists(Column):
 
     def extend(self, numbers: Floats, lengths: npt.NDArray[np.int64]) -> None:
         """Add lists: their numbers one after another, and the length of each."""
+        self.extend_kept(numbers, lengths)
+
+    def extend_kept(self, numbers: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> None:
+        """As ``extend``, of what ``parts`` gives again."""
         self._lengths.append(lengths)
         self._numbers.append(numbers)
+
+    def extend_odd(self, values: list[Any]) -> None:
+        """Add values that are kept as they are."""
+        self._lengths.append(values)
 
     def extend_values(self, values: Sequence[Any]) -> None:
         """Add values, of which some may be no lists of numbers."""
@@ -120,7 +128,7 @@ class Lists(Column):
                 found = [array for _, array in some if array is not None]
                 self.extend(np.concatenate(found), np.array([len(one) for one in found]))
             else:
-                self._lengths.append([value for value, _ in some])
+                self.extend_odd([value for value, _ in some])
 
     def __len__(self) -> int:
         return sum(map(len, self._lengths))
@@ -170,42 +178,43 @@ def _floats(value: Any) -> Floats | None:
 
 
 class _Spool:
-    """Arrays of floats in the order in which they came, in a file once they are many."""
+    """Arrays in the order in which they came, in a file once they are many."""
 
     def __init__(self) -> None:
-        self._sizes: list[int] = []
-        self._waiting: list[Floats] = []  # those that are in no file
+        self._kinds: list[tuple[np.dtype[Any], int]] = []  # and sizes in bytes, of all
+        self._waiting: list[npt.NDArray[Any]] = []  # those that are in no file
         self._bytes = 0
+        self._written = 0
         self._limit = _IN_MEMORY_BYTES
         self._file: BinaryIO | None = None
 
-    def append(self, array: Floats) -> None:
-        self._sizes.append(len(array))
+    def append(self, array: npt.NDArray[Any]) -> None:
+        self._kinds.append((array.dtype, array.nbytes))
         self._waiting.append(array)
         self._bytes += array.nbytes
         if self._bytes > self._limit:
             self._write()
 
     def _write(self) -> None:
-        written = 8 * sum(self._sizes[: len(self._sizes) - len(self._waiting)])
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="sb-")  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
-            self._file.seek(written)
+            self._file.seek(self._written)
             for array in self._waiting:
                 self._file.write(array.data.cast("B"))
             self._file.flush()
         except OSError:  # no room: what is in memory stays there
             self._limit = sys.maxsize
         else:
+            self._written += self._bytes
             self._waiting, self._bytes, self._limit = [], 0, _AT_ONCE_BYTES
 
-    def __iter__(self) -> Iterator[Floats]:
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         if self._file is not None:
             at = 0
-            for size in self._sizes[: len(self._sizes) - len(self._waiting)]:
+            for kind, size in self._kinds[: len(self._kinds) - len(self._waiting)]:
                 self._file.seek(at)
-                yield np.frombuffer(self._file.read(size * 8))
-                at += size * 8
+                yield np.frombuffer(self._file.read(size), kind)
+                at += size
         yield from self._waiting

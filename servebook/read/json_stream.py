@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,25 +46,30 @@ def objects_of(
     opening: str = "{",
     *,
     unique: bool = False,
+    lists: Callable[[], Lists] = Lists,
     window: int = _WINDOW_BYTES,
 ) -> Iterator[Value]:
     """(line of its first character, value, None), or (line, None, reason) for what is none.
 
     Lists of an object that are its values by a name in ``wanted`` are columns of what they hold,
-    its other lists have their length. Raises DumpError for a file that cannot be read.
+    its other lists have their length. ``lists`` makes the column of a list of lists. Raises
+    DumpError for a file that cannot be read.
     """
     with files.reading(path) as open_again:
         most = max(files.MAX_TEXT_BYTES, _MOST_PACKED * path.stat().st_size)
         ahead = Window(open_again, window, most)
         try:
-            yield from _Reader(ahead, frozenset(wanted), unique=unique).values(opening.encode())
+            reader = _Reader(ahead, frozenset(wanted), lists, unique=unique)
+            yield from reader.values(opening.encode())
         finally:
             ahead.close()
 
 
 class _Reader:
-    def __init__(self, ahead: Window, wanted: frozenset[str], *, unique: bool) -> None:
-        self.ahead, self.wanted, self.unique = ahead, wanted, unique
+    def __init__(
+        self, ahead: Window, wanted: frozenset[str], lists: Callable[[], Lists], *, unique: bool
+    ) -> None:
+        self.ahead, self.wanted, self.lists, self.unique = ahead, wanted, lists, unique
         self.parser = simdjson.Parser()
         self.repeated: str | None = None  # what an object within the present one has twice
 
@@ -186,7 +191,7 @@ class _Reader:
             return []
         column: Column | None = None
         if name in self.wanted:
-            column = Lists() if first == b"[" else Values() if first in b'"{' else Numbers()
+            column = self.lists() if first == b"[" else Values() if first in b'"{' else Numbers()
         n = 0
         while True:
             count, closed = self._some(column, first)
@@ -241,8 +246,9 @@ class _Reader:
                 return (end, True) if end >= 0 else None
             last = data.rfind(b"[", at + 1)
             if last >= 0:
-                before = data[at:last].rstrip()
-                return (at + len(before) - 1, False) if before.endswith(b",") else None
+                comma = data.rfind(b",", at, last)
+                usual = comma >= 0 and not data[comma + 1 : last].strip()
+                return (comma, False) if usual else None
             self._more()
 
     def _guess_plain(self) -> tuple[int, bool] | None:

@@ -90,7 +90,7 @@ def add_slots(
         }
         usable = slots.usable[part] & group.usable & text[part]
         chunks, told = group, None
-        if per_token:
+        if per_token and group.seconds is not None:
             gap_ns, counts, told = _chunks(group.gap_ns, group.seconds, group.counts)
             chunks = replace(group, gap_ns=gap_ns, counts=counts)
             bundled |= bool((told[np.repeat(usable, counts)] > 1).any())

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from servebook.read.bench_columns import GapLists
 from servebook.read.bench_results import (
     LISTS,
     is_detailed,
@@ -88,7 +89,7 @@ FORMAT = Format("vllm", "runs", find, read)
 
 def _results(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """The objects of a file; those of a list one by one."""
-    for line, value, reason in objects_of(path, (*LISTS, *MORE)):
+    for line, value, reason in objects_of(path, (*LISTS, *MORE), lists=GapLists):
         for one in value if isinstance(value, list) and reason is None else [value]:
             yield line, one, reason
 
