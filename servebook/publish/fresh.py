@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ __all__ = ["FOLDER", "Ingredients", "digest_of", "ingredients", "program", "reco
 
 FOLDER = "pages"
 _PACKAGE = Path(__file__).resolve().parents[1]
+_URL = re.compile(rb"match:\s*[\"']?[A-Za-z0-9+.-]+://")
 _PASSED_OVER = {"__pycache__", ".ipynb_checkpoints"}
 
 
@@ -69,8 +71,22 @@ def ingredients(root: Path, base: Path, notebooks: Path | None = None) -> Ingred
     chapters = {name: text for name, text in chapters.items() if "/" not in name}
     rest = {name: text for name, text in lying.items() if name not in chapters}
     look, texts = (digest_of(_files(base / "report" / name)) for name in ("template", "text"))
-    campaign = digest_of(root.name, spelled(root, base), _files(root))
+    mirrors = [_files(place) for place in _mirrors(root)]
+    campaign = digest_of(root.name, spelled(root, base), _files(root), *mirrors)
     return Ingredients(program(), campaign, chapters, digest_of(rest), look, texts)
+
+
+def _mirrors(root: Path) -> list[Path]:
+    """Where dumps lie that the manifest names by URLs, which are asked for what is new."""
+    try:
+        named = _URL.search((root / "campaign.yaml").read_bytes())
+    except OSError:
+        return []
+    if named is None:
+        return []
+    from servebook.read.campaign_remote import mirrors_of
+
+    return mirrors_of(root)
 
 
 def program() -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from servebook.errors import DumpError
 from servebook.read import csvmap, parquet_series
 from servebook.read.campaign_counters import counter_findings, moved
+from servebook.read.campaign_remote import mirrored
 from servebook.read.campaign_runs import join_runs, some
 from servebook.read.discover import Discovery, discover
 from servebook.read.engine_clock import engine_moved, run_shifts
@@ -97,18 +98,20 @@ def keep(campaign: Campaign) -> None:
 def load(campaign_dir: Path | str) -> Campaign:
     """Read a campaign folder: ``campaign.yaml`` and the dumps below it.
 
+    Dumps at URLs that the manifest names are fetched first (``campaign_remote``).
     Raises ManifestError for a manifest that is missing or does not say what it must, and DumpError
     for a folder without a usable run and for two runs of one id. Single dumps that cannot be
     used become rows of ``tables.refused``.
     """
     if known := _kept.get(Path(campaign_dir).resolve()):
         return known
-    manifest = load_manifest(campaign_dir)
+    manifest, elsewhere = mirrored(load_manifest(campaign_dir))
     root = manifest.path.parent.resolve()
-    found = discover(root)
-    mapped = _mapped(found, manifest)
+    places = [discover(place) for place in (root, *elsewhere)]
+    mapped = [source for found in places for source in _mapped(found, manifest)]
+    usual = [source for found in places for source in found.sources]
     sources = sorted(
-        (s for s in (*found.sources, *mapped) if relative(s.main, s.root) not in _OWN),
+        (s for s in (*usual, *mapped) if relative(s.main, s.root) not in _OWN),
         key=lambda s: relative(s.main, s.root),
     )
     kinds = {f.name: f.kind for f in FORMATS}
@@ -124,7 +127,11 @@ def load(campaign_dir: Path | str) -> Campaign:
         if (hit := counters.match([path, path.rpartition("/")[0]])) is not None:
             offsets[source.main] = hit.entry.clock_offset_s
     told = {*_OWN, *(relative(source.main, source.root) for source in mapped)}
-    refused = [(path, reason) for path, reason in found.refused if path not in told]
+    if elsewhere and sources:
+        told.add(".")  # that there is no dump beside the manifest
+    refused = [
+        (path, reason) for found in places for path, reason in found.refused if path not in told
+    ]
     parts = read_sources([*run_sources, *counter_sources, *engines], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
     if not run_parts:

@@ -48,7 +48,7 @@ def fill(
         calls = [
             Call(
                 f"{__name__}:read_there",
-                (source, origin(source.root, files_of(source)), key, *where),
+                (source, origin(files_of(source)), key, *where),
                 f"{__name__}:keep_here",
                 (key, where[0]),
             )
@@ -80,7 +80,7 @@ def _mark(folder: Path) -> Iterator[str]:
 
 
 def read_there(
-    source: Source, remote: Origin | None, key: str, folder: str, mark: str
+    source: Source, remote: tuple[Path, Origin] | None, key: str, folder: str, mark: str
 ) -> dict[str, bytes] | None:
     """On a worker: read one source; the files of its entry, or None where it lies in ``folder``.
 
@@ -88,7 +88,7 @@ def read_there(
     NotHereError for what this worker does not see as the caller does, and what the reader raises.
     """
     if remote is not None:
-        source = _moved(source, fetched(remote))
+        source = _moved(source, remote[0], fetched(remote[1]))
     for path in files_of(source):
         if not path.is_file():
             raise NotHereError(
@@ -115,16 +115,16 @@ def read_there(
     raise NotHereError(f"found no room for results on {_name()}; make room there")
 
 
-def _moved(source: Source, root: Path) -> Source:
-    """The same source below another root."""
+def _moved(source: Source, before: Path, after: Path) -> Source:
+    """The same source in another mirror; its root is that of the mirror, or the folder above."""
 
     def moved(value: Any) -> Any:
-        inside = isinstance(value, Path) and value.is_relative_to(source.root)
-        return root / value.relative_to(source.root) if inside else value
+        inside = isinstance(value, Path) and value.is_relative_to(before)
+        return after / value.relative_to(before) if inside else value
 
     return replace(
         source,
-        root=root,
+        root=after if source.root == before else after.parent,
         main=moved(source.main),
         files=tuple(map(moved, source.files)),
         options={name: moved(value) for name, value in source.options.items()},

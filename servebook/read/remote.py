@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,17 +120,17 @@ def mirror(url: str) -> Path:
     return place.path
 
 
-def origin(root: Path, paths: Iterable[Path]) -> Origin | None:
-    """Where ``paths`` below ``root`` came from, where ``root`` mirrors a URL; else None."""
-    known = json.loads(os.environ.get(_VARIABLE, "{}"))
-    if (found := known.get(str(root))) is None:
-        return None
-    url, single = found
-    kept = _Mirror(url, root.parent if single else root.parent.parent).kept()
-    names = [path.relative_to(root).as_posix() for path in paths]
-    if any(name not in kept for name in names):
-        return None
-    return Origin(url, single, tuple(Remote(name, *kept[name][:2]) for name in names))
+def origin(paths: Sequence[Path]) -> tuple[Path, Origin] | None:
+    """The root of the mirror that holds all ``paths``, and where they came from; else None."""
+    for place, (url, single) in json.loads(os.environ.get(_VARIABLE, "{}")).items():
+        root = Path(place)
+        if all(path.is_relative_to(root) for path in paths):
+            kept = _Mirror(url, root.parent if single else root.parent.parent).kept()
+            names = [path.relative_to(root).as_posix() for path in paths]
+            if all(name in kept for name in names):
+                files = tuple(Remote(name, *kept[name][:2]) for name in names)
+                return root, Origin(url, single, files)
+    return None
 
 
 def fetched(source: Origin) -> Path:

@@ -11,9 +11,6 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import fsspec
-from fsspec.registry import known_implementations
-
 from servebook.errors import ServebookError
 
 __all__ = ["is_url", "last_name", "opened", "shown"]
@@ -72,6 +69,9 @@ def opened(url: str) -> tuple[Any, str]:
 
     Raises ServebookError for a protocol that is unknown, or whose package is not installed.
     """
+    import fsspec
+    from fsspec.registry import known_implementations
+
     protocol = url.partition("://")[0]
     if "::" in url.partition("?")[0] or protocol not in known_implementations:
         raise ServebookError(

@@ -340,3 +340,48 @@ def test_members_of_an_archive_are_read_where_they_were_unpacked(
         archive.add(tmp_path / "dumps", "dumps")
     monkeypatch.setattr(cluster_reading, "outcomes", lambda calls: pytest.fail(str(calls)))
     assert read_tree(tmp_path / "dumps.tar.gz").runs.num_rows == 1
+
+
+def test_workers_fetch_for_themselves_what_lies_at_a_url(
+    on_cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import functools
+    import http.server
+
+    from servebook.read.remote import local, origin
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            super().do_GET()
+
+    asked: list[str] = []
+    some_dumps(tmp_path / "served" / "dumps")
+    handler = functools.partial(Handler, directory=str(tmp_path / "served"))
+    monkeypatch.setenv("SERVEBOOK_ORIGINS", "{}")
+    monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "mine"))
+    assert on_cluster
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            root = local(f"http://127.0.0.1:{server.server_port}/dumps/")
+            sources = discover(root).sources
+            asked.clear()
+            # As on a machine of its own: there is nothing where the files are here.
+            jobs = [(key_of(s, inputs_of(s)), s) for s in sources if "bad" not in str(s.main)]
+            told = [origin([s.main, *s.files]) for _, s in jobs]
+            monkeypatch.setattr(cluster_reading, "origin", lambda _: told.pop(0))
+            root.rename(tmp_path / "away")
+            cache = Cache(tmp_path / "elsewhere")
+            assert cluster_reading.fill(jobs, cache) == {}
+        finally:
+            server.shutdown()
+            thread.join()
+    assert all(cache.holds(key) for key, _ in jobs)
+    assert {path for path in asked if path.endswith(".jsonl")} == {
+        f"/dumps/run_{n}/profile_export.jsonl" for n in range(6)
+    }

@@ -12,6 +12,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec.registry import known_implementations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,10 +137,12 @@ def test_another_machine_fetches_what_it_reads_and_no_more(
     bucket: Any, fetches: Fetches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = mirror(URL)
-    found = origin(root, [root / RUNS[1]])
-    assert found is not None
+    told = origin([root / RUNS[1]])
+    assert told is not None
+    assert told[0] == root
+    found = told[1]
     assert (found.url, found.single, [f.name for f in found.files]) == (URL, False, [RUNS[1]])
-    assert origin(tmp_path, []) is None
+    assert origin([tmp_path / RUNS[1]]) is None
     monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "of a worker"))
     fetches.clear()
     there = fetched(found)
@@ -149,9 +152,10 @@ def test_another_machine_fetches_what_it_reads_and_no_more(
     fetched(found)
     assert fetches == [RUNS[1]]
     one = local(f"{URL}/{RUNS[0]}")
-    single = origin(one.parent, [one])
+    single = origin([one])
     assert single is not None
-    assert (fetched(single) / "profile_export.jsonl").is_file()
+    assert single[0] == one.parent
+    assert (fetched(single[1]) / "profile_export.jsonl").is_file()
 
 
 @pytest.mark.parametrize(
@@ -319,7 +323,7 @@ def test_any_text_is_a_path_or_a_url_that_shows_no_key(text: str, key: str) -> N
 
 
 def test_of_all_protocols_that_are_named_fsspec_knows_each() -> None:
-    assert set(urls._PACKAGES) <= set(urls.known_implementations)
+    assert set(urls._PACKAGES) <= set(known_implementations)
 
 
 def test_what_a_file_system_raises_is_told_without_its_words(
