@@ -43,6 +43,7 @@ __all__ = [
     "json_block",
     "markdown",
     "render",
+    "repeated",
 ]
 
 #: The page's own scripts, in the order in which they run.
@@ -161,6 +162,17 @@ def _description(content: Content, about: About, texts: text.Catalogue) -> str:
     )
 
 
+def repeated(content: Content) -> dict[str, list[str]]:
+    """The notes of each figure that an earlier figure of its chapter has, too: they are folded."""
+    seen: set[tuple[str, str]] = set()
+    found = {}
+    for figure in content.figures:
+        notes = list(figure.fields["notes"])
+        found[figure.id] = [note for note in notes if (figure.chapter, note) in seen]
+        seen |= {(figure.chapter, note) for note in notes}
+    return found
+
+
 #: Marks that turn the direction of the text after them: a name with one would turn the sentence.
 _TURNS = dict.fromkeys(
     (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), None
@@ -193,9 +205,10 @@ class _Exporter(TemplateExporter):
             "json_block": json_block,
             "exact": exact,
             "headline": headline,
-            "mark": functools.partial(text.called, "marks"),
+            "mark": words.mark,
             "meaning": meaning,
             "number": words.number,
+            "told": words.told,
             "unbroken": words.unbroken,
             "unit": functools.partial(text.called, "units"),
         }
@@ -220,12 +233,14 @@ def render(
     scripts = [_asset(template, name) for name in SCRIPTS]
     texts = text.load(template.parent / "text", language)
     look = shared_config(figure.spec for figure in content.figures if figure.spec)
+    again = repeated(content)
     figures = {
         figure.id: {
             **figure.fields,
             "svg": Markup(figure.svg),
             "spec": figure.spec is not None,
             "chapter": figure.chapter,
+            "again": again[figure.id],
         }
         for figure in content.figures
     }

@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from servebook.errors import BuildError
 from servebook.publish.collect import MOST_VERDICTS, chapter, collect
 from servebook.publish.display import KINDS
-from servebook.publish.page import json_block, markdown
+from servebook.publish.page import json_block, markdown, repeated
 
 
 def shown(kind: str, **fields: object) -> object:
@@ -84,6 +84,16 @@ def test_ids_must_be_sound(outputs: list[object], message: str) -> None:
 )
 def test_markdown_holds_no_html_and_no_address(source: str, html: str) -> None:
     assert markdown(source, "t").strip() == html.strip()
+
+
+def test_a_note_is_folded_where_a_figure_of_its_chapter_has_it() -> None:
+    def figure(name: str, *notes: str) -> object:
+        return shown("figure", id=name, notes=list(notes))
+
+    first = chapter(notebook(figure("a", "x", "y"), figure("b", "y", "z")), PATH, "c")  # type: ignore[arg-type]
+    other = SimpleNamespace(name="04-other.ipynb", stem="04-other")
+    second = chapter(notebook(figure("c", "y")), other, "c")  # type: ignore[arg-type]
+    assert repeated(collect([first, second])) == {"a": [], "b": ["y"], "c": []}
 
 
 def test_json_cannot_end_its_script() -> None:
