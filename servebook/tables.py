@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from servebook.gap_table import SCHEMA as GAPS
 from servebook.gap_table import GapTable
 
-__all__ = ["SCHEMAS", "Tables", "empty", "table"]
+__all__ = ["SCHEMAS", "Tables", "empty", "of_run", "table"]
 
 _S, _I, _F, _B = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
@@ -204,3 +205,16 @@ def _together(tables: list[Any], name: str) -> Any:
             return GapTable(part for one in tables for part in one.parts)
         tables = [one.table if isinstance(one, GapTable) else one for one in tables]
     return pa.concat_tables(tables or [empty(name)])
+
+
+def of_run(tables: Tables, run_id: str) -> Tables:
+    """The runs, requests and gaps of one run, and nothing else."""
+    gaps = tables.gaps
+    if isinstance(gaps, GapTable):
+        gaps = gaps.of_run(run_id)
+    else:
+        gaps = gaps.filter(pc.equal(gaps["run_id"], run_id))
+    runs, requests = (
+        one.filter(pc.equal(one["run_id"], run_id)) for one in (tables.runs, tables.requests)
+    )
+    return Tables(runs=runs, requests=requests, gaps=gaps)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from servebook.measure.runs import gap_positions, request_metrics
 from servebook.read.definition import Floats, Records
-from servebook.tables import Tables
+from servebook.tables import Tables, of_run
 
 __all__ = ["client_records"]
 
@@ -22,17 +22,13 @@ def client_records(tables: Tables) -> Callable[[str], Records]:
     # Closures, so that a campaign without such definitions pays nothing.
 
     @cache
-    def whole() -> tuple[pd.DataFrame, dict[Any, Any], Any, Floats, Floats]:
+    def whole() -> tuple[pd.DataFrame, dict[Any, Any]]:
         frame = request_metrics(tables)
         asked = tables.requests.select(["phase", "osl_requested"]).to_pandas()
         wanted = asked.loc[asked["phase"] == "profiling", "osl_requested"]
         frame["osl_requested"] = wanted.to_numpy(dtype=np.float64)
         groups = dict(frame.groupby("run_id", sort=False).indices.items())
-        position = gap_positions(tables.gaps, frame)
-        gap_ns, tokens = (
-            tables.gaps[name].to_pandas().to_numpy(np.float64) for name in ("gap_ns", "tokens")
-        )
-        return frame, groups, position, gap_ns, tokens
+        return frame, groups
 
     native = dict(
         zip(tables.runs["run_id"].to_pylist(), tables.runs["native"].to_pylist(), strict=True)
@@ -40,13 +36,14 @@ def client_records(tables: Tables) -> Callable[[str], Records]:
 
     @cache
     def of(run_id: str) -> Records:
-        frame, groups, position, gap_ns, gap_tokens = whole()
-        rows = groups.get(run_id, np.array([], dtype=np.int64))
-        place = np.full(len(frame) + 1, -1, dtype=np.int64)  # the last for gaps of no request
-        place[rows] = np.arange(len(rows))
-        request = place[position]
+        frame, groups = whole()
+        own = frame.iloc[groups.get(run_id, np.array([], dtype=np.int64))]
+        gaps = of_run(tables, run_id).gaps
+        request = gap_positions(gaps, own)
         here = request >= 0
-        own = frame.iloc[rows]
+        gap_ns, gap_tokens = (
+            gaps[name].to_pandas().to_numpy(np.float64) for name in ("gap_ns", "tokens")
+        )
         zero = own["start_ns"].min()
         return Records(
             status=own["status"].to_numpy(dtype=object),

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from servebook.measure.gap_values import values_by_run
 from servebook.measure.runs import request_metrics
 from servebook.tables import Tables
 
@@ -67,8 +68,8 @@ def clocks(tables: Tables, run_metrics: pd.DataFrame) -> pd.DataFrame:
     """
     requests = request_metrics(tables)
     grouped = requests.groupby("run_id", sort=False).indices
-    gaps = tables.gaps.select(["run_id", "gap_ns"]).to_pandas()
-    zero = gaps["gap_ns"].eq(0).groupby(gaps["run_id"]).mean()
+    gaps = values_by_run(tables)
+    zero = {run: own.zeros() / len(own) for run, own in gaps.items()}
     rows = []
     for run in run_metrics.to_dict("records"):
         own = requests.iloc[grouped.get(run["run_id"], np.array([], dtype=np.int64))]

@@ -16,6 +16,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from servebook.gap_table import GapTable
+from servebook.measure.gap_values import (
+    GapValues,
+    gap_positions,
+    statistics,
+    values_by_run,
+)
 from servebook.measure.metrics import COUNTS, ITL_STATISTICS, LATENCIES, STATISTICS, VALUES
 from servebook.measure.once import once
 from servebook.tables import Tables
@@ -116,8 +123,10 @@ def gap_metrics(tables: Tables, requests: pd.DataFrame, status: str = "ok") -> p
     left out.
     """
     gaps = tables.gaps
-    wanted = requests["status"].to_numpy() == status
     position = gap_positions(gaps, requests)
+    if isinstance(gaps, GapTable):  # these columns alone are built
+        gaps = pa.table({name: gaps[name] for name in ("index", "end_ns", "gap_ns")})
+    wanted = requests["status"].to_numpy() == status
     keep = (position >= 0) & ~gaps["gap_ns"].is_null().to_numpy()
     keep[keep] = wanted[position[keep]]
     mask = pa.array(keep)
@@ -143,15 +152,8 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
     """
     runs = tables.runs.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     requests = request_metrics(tables)
-    gaps = gap_metrics(tables, requests)
+    gaps = values_by_run(tables, requests, requests["status"].to_numpy() == "ok")
     by_run = requests.groupby("run_id", sort=False).indices
-    codes = {run: number for number, run in enumerate(by_run)}
-    number = requests["run_id"].map(codes).to_numpy(dtype=np.int64)
-    gap_run = number[gaps["request"].to_numpy()]
-    order = np.argsort(gap_run, kind="stable")
-    bounds = np.searchsorted(gap_run[order], np.arange(len(codes) + 1))
-    gap_ms = gaps["gap_ns"].to_numpy()[order] / _NS_PER_MS
-
     rows = []
     for _, run in runs.iterrows():
         row: dict[str, Any] = {name: run.get(name) for name in IDENTITY if name in runs}
@@ -159,10 +161,8 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
         if run["level"] == "summary" or rows_of_run is None:
             row |= _summary(run)
         else:
-            code = codes[run["run_id"]]
-            row |= _measured(
-                run, requests.iloc[rows_of_run], gap_ms[bounds[code] : bounds[code + 1]]
-            )
+            own = gaps.get(run["run_id"], GapValues())
+            row |= _measured(run, requests.iloc[rows_of_run], own)
         rows.append(row)
     counts = [m.name for m in COUNTS]
     values = [m.name for m in VALUES]
@@ -174,7 +174,7 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
     return out
 
 
-def _measured(run: pd.Series[Any], requests: pd.DataFrame, gap_ms: Floats) -> dict[str, Any]:
+def _measured(run: pd.Series[Any], requests: pd.DataFrame, gaps: GapValues) -> dict[str, Any]:
     status = requests["status"].to_numpy()
     ok = requests[status == "ok"]
     row: dict[str, Any] = {
@@ -183,7 +183,7 @@ def _measured(run: pd.Series[Any], requests: pd.DataFrame, gap_ms: Floats) -> di
         "n_failed": int((status == "failed").sum()),
         "n_cancelled": int((status == "cancelled").sum()),
         "n_lost": run["n_lost"] if pd.notna(run["n_lost"]) else np.nan,
-        "n_gaps": len(gap_ms),
+        "n_gaps": len(gaps),
         "n_short_output": int(ok["short_output"].sum()),
         "isl_mean": ok["isl"].mean(),
         "osl_mean": ok["osl"].mean(),
@@ -201,15 +201,14 @@ def _measured(run: pd.Series[Any], requests: pd.DataFrame, gap_ms: Floats) -> di
     ):
         row[name] = amount / duration_s if duration_s > 0 else np.nan
     for family in LATENCIES:
-        values = gap_ms if family == "itl" else ok[f"{family}_ms"].to_numpy()
-        values = values[~np.isnan(values)]
-        if family != "itl":
+        if family == "itl":
+            found = statistics(gaps, ITL_STATISTICS)
+        else:
+            values = ok[f"{family}_ms"].to_numpy()
+            values = values[~np.isnan(values)]
             row[f"n_{family}"] = len(values)
-        statistics = ITL_STATISTICS if family == "itl" else STATISTICS
-        row |= {
-            f"{family}_{statistic}_ms": value
-            for statistic, value in _statistics(values, statistics).items()
-        }
+            found = _statistics(values, STATISTICS)
+        row |= {f"{family}_{statistic}_ms": value for statistic, value in found.items()}
     for name, column, rows, statistic in (
         ("ttft_from_scheduled_mean_ms", "ttft_from_scheduled_ms", ok, "mean"),
         ("ttft_from_scheduled_p99_ms", "ttft_from_scheduled_ms", ok, "p99"),
@@ -219,8 +218,8 @@ def _measured(run: pd.Series[Any], requests: pd.DataFrame, gap_ms: Floats) -> di
         row[name] = _statistics(rows[column].dropna().to_numpy(), (statistic,))[statistic]
     # Tokens after the first of each request: as many as its gaps, if each chunk is one token.
     later_tokens = float((ok["osl"] - 1).clip(lower=0).sum())
-    row["gaps_per_output_token"] = len(gap_ms) / later_tokens if later_tokens > 0 else np.nan
-    row["itl_basis"] = _itl_basis(len(gap_ms), row["gaps_per_output_token"])
+    row["gaps_per_output_token"] = len(gaps) / later_tokens if later_tokens > 0 else np.nan
+    row["itl_basis"] = _itl_basis(len(gaps), row["gaps_per_output_token"])
     tpot, median = row["tpot_mean_ms"], row["itl_p50_ms"]
     row["output_per_user_tok_s"] = 1e3 / tpot if tpot > 0 else np.nan
     row["running_batch"] = row["output_throughput_tok_s"] * tpot / 1e3
@@ -269,29 +268,6 @@ def _statistics(values: Floats, statistics: tuple[str, ...]) -> dict[str, float]
     out = dict(zip(names, np.percentile(values, [_Q[s] for s in names]), strict=True))
     out |= {"mean": values.mean(), "max": values.max()}
     return {s: float(out[s]) for s in statistics}
-
-
-def gap_positions(gaps: pa.Table, requests: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """For each gap the row position of its request, -1 where the request is not there."""
-    position = np.full(gaps.num_rows, -1, dtype=np.int64)
-    if not gaps.num_rows or requests.empty:
-        return position
-    runs, run_code = np.unique(requests["run_id"].to_numpy(dtype=str), return_inverse=True)
-    ids, id_code = np.unique(requests["request_id"].to_numpy(dtype=str), return_inverse=True)
-    key = run_code * len(ids) + id_code
-    keys, first = np.unique(key, return_index=True)
-    gap_run = _codes(gaps["run_id"], runs)
-    gap_id = _codes(gaps["request_id"], ids)
-    known = (gap_run >= 0) & (gap_id >= 0)
-    gap_key = gap_run[known] * len(ids) + gap_id[known]
-    place = np.minimum(np.searchsorted(keys, gap_key), len(keys) - 1)
-    position[known] = np.where(keys[place] == gap_key, first[place], -1)
-    return position
-
-
-def _codes(column: pa.ChunkedArray, names: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    found = pc.index_in(column, value_set=pa.array(names.tolist(), type=pa.string()))
-    return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
 
 
 def _has_flag(column: pa.ChunkedArray, flag: str) -> npt.NDArray[np.bool_]:

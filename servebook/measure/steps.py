@@ -23,7 +23,7 @@ from servebook.measure.prefills import Prefills, find_prefills, prefill_style
 from servebook.measure.prompt_parts import prompt_parts
 from servebook.measure.replicas import MOST_CLOCKS, follows, on_few_clocks
 from servebook.measure.tokens import RunTokens, run_tokens
-from servebook.tables import Tables
+from servebook.tables import Tables, of_run
 
 __all__ = [
     "STEP_COLUMNS",
@@ -276,11 +276,7 @@ def steps(tables: Tables, run_id: str | None = None) -> pd.DataFrame:
     prefill_requests (tuple of request_ids).
     """
     if run_id is not None:
-        keep = {
-            name: getattr(tables, name).filter(pc.equal(getattr(tables, name)["run_id"], run_id))
-            for name in ("runs", "requests", "gaps")
-        }
-        tables = Tables(**keep)
+        tables = of_run(tables, run_id)
     names = tables.requests["request_id"].to_numpy(zero_copy_only=False)
     parts = [_rows(one, names) for one in timelines(tables)]
     if not parts:

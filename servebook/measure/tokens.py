@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from servebook.gap_table import GapTable
 from servebook.measure.runs import TOKEN_GAP_TOLERANCE, gap_positions
 from servebook.tables import Tables
 
@@ -63,7 +64,7 @@ class RunTokens:
 
 
 def run_tokens(tables: Tables) -> Iterator[RunTokens]:
-    """Each run that has gaps, in the order of the table ``runs``."""
+    """Each run that has gaps, in the order of the table ``runs``; the gaps of one at a time."""
     runs = tables.runs["run_id"].to_pylist()
     clocks = tables.runs["clock"].to_pylist()
     counted_by = tables.runs["tokens_counted_by"].to_pylist()
@@ -71,42 +72,60 @@ def run_tokens(tables: Tables) -> Iterator[RunTokens]:
     keys = pd.DataFrame(
         {name: requests[name].to_pandas().astype(object) for name in ("run_id", "request_id")}
     )
-    owner = gap_positions(tables.gaps, keys)
-    known = (owner >= 0) & ~tables.gaps["gap_ns"].is_null().to_numpy()
     names = pa.array(runs, type=pa.string())
     run_of = np.asarray(pc.fill_null(pc.index_in(requests["run_id"], names), -1).to_numpy())
-    gap_rows = np.flatnonzero(known)
-    index = tables.gaps["index"].to_numpy()[gap_rows].astype(np.int64)
-    # Readers write gaps in order; sorting again costs little and asks for nothing.
-    order = np.lexsort((index, owner[gap_rows], run_of[owner[gap_rows]]))
-    gap_rows, index = gap_rows[order], index[order]
-    owner = owner[gap_rows]
-    edges = np.searchsorted(run_of[owner], np.arange(len(runs) + 1))
-    end_ns, untimed = _ints(tables.gaps["end_ns"])
-    gap_ns, _ = _ints(tables.gaps["gap_ns"])
     columns = {name: _ints(requests[name]) for name in _REQUEST}
     by_run = np.argsort(run_of, kind="stable")
     request_edges = np.searchsorted(run_of[by_run], np.arange(len(runs) + 1))
     ok = pc.fill_null(pc.equal(requests["status"], "ok"), False).to_numpy()
-    for number, run_id in enumerate(runs):
-        rows = gap_rows[edges[number] : edges[number + 1]]
-        if not len(rows):
-            continue
+    for number, (gaps, rows) in enumerate(_by_run(tables, runs)):
         mine = by_run[request_edges[number] : request_edges[number + 1]]
-        at = owner[edges[number] : edges[number + 1]]
+        # Positions among the requests of the run, -1 for gaps of no request.
+        owner = gap_positions(gaps, keys.iloc[mine])
+        known = np.flatnonzero((owner >= 0) & ~gaps["gap_ns"].is_null().to_numpy())
+        if not len(known):
+            continue
+        index = gaps["index"].to_numpy()[known].astype(np.int64)
+        # Readers write gaps in order; sorting again costs little and asks for nothing.
+        order = np.lexsort((index, owner[known]))
+        known, index = known[order], index[order]
+        end_ns, untimed = _ints(gaps["end_ns"])
+        gap_ns, _ = _ints(gaps["gap_ns"])
         yield _one(
-            str(run_id),
-            clocks[number] != "none" and not untimed[rows].any(),
+            str(runs[number]),
+            clocks[number] != "none" and not untimed[known].any(),
             mine,
             {name: (value[mine], null[mine]) for name, (value, null) in columns.items()},
             ok[mine],
-            rows,
-            np.searchsorted(mine, at),
-            index[edges[number] : edges[number + 1]],
-            end_ns[rows],
-            gap_ns[rows].astype(np.float64),
+            rows[known],
+            owner[known],
+            index,
+            end_ns[known],
+            gap_ns[known].astype(np.float64),
             _RECOUNTED if counted_by[number] == "client" else 0.0,
         )
+
+
+def _by_run(tables: Tables, runs: list[str]) -> Iterator[tuple[pa.Table, Ints]]:
+    """The gaps of each run, and their positions in the table ``gaps``."""
+    gaps = tables.gaps
+    wanted = ["run_id", "request_id", "index", "end_ns", "gap_ns"]
+    if not isinstance(gaps, GapTable):
+        codes = pc.index_in(gaps["run_id"], pa.array(runs, type=pa.string()))
+        run_of = np.asarray(pc.fill_null(codes, -1).to_numpy())
+        order = np.argsort(run_of, kind="stable")
+        edges = np.searchsorted(run_of[order], np.arange(len(runs) + 1))
+        for number in range(len(runs)):
+            rows = order[edges[number] : edges[number + 1]]
+            yield gaps.select(wanted).take(rows), rows
+        return
+    ends = np.cumsum([0, *(part.n for part in gaps.parts)])
+    for run in runs:
+        own = [n for n, part in enumerate(gaps.parts) if part.run_id == run]
+        parts = [np.arange(ends[n], ends[n + 1]) for n in own]
+        rows = np.concatenate([np.empty(0, np.int64), *parts])
+        packed = GapTable(gaps.parts[n] for n in own)
+        yield pa.table({name: packed[name] for name in wanted}), rows
 
 
 _REQUEST = ("scheduled_ns", "start_ns", "first_token_ns", "end_ns", "isl", "osl", "cached_tokens")

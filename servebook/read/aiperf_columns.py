@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,8 +56,7 @@ _TYPES: dict[str, set[type]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Usual:
+class Usual(NamedTuple):
     """One usual record, not checked yet: values in the order of ``_TYPES``, gaps in their unit.
 
     ``units`` are those of TTFT and ``_METRICS``, then of the gaps; "" where there is no metric.

@@ -77,12 +77,16 @@ def read_piece(
     is set aside.
     """
     out = _Building(settings, folder, name, with_sent)
-    at = 0
+    at = size = 0
     collecting = gc.isenabled()
     gc.disable()  # it would look through all values again and again, and they make no circles
     try:
         for at, line in enumerate(lines, 1):
-            out.take(at, line)
+            out.waiting.append((at, line, out.parser.usual(line)))
+            size += len(line)
+            if len(out.waiting) >= _BATCH or size >= _BATCH_BYTES:
+                out.flush()
+                size = 0
     except DumpError as damage:
         out.flush()
         place = None if damage.line is None else at + 1
@@ -100,7 +104,6 @@ class _Building:
         self.settings, self.folder, self.name, self.with_sent = settings, folder, name, with_sent
         self.parser = Parser()
         self.waiting: list[tuple[int, bytes, Usual | None]] = []
-        self.n_bytes = 0
         self.batches: list[pa.RecordBatch] = []
         self.beside: dict[str, list[Ints]] = {key: [] for key in _BESIDE}
         self.phases: dict[str, int] = {}
@@ -112,15 +115,9 @@ class _Building:
         self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
         self.other_gaps: list[Lengths] = []
 
-    def take(self, at: int, line: bytes) -> None:
-        self.waiting.append((at, line, self.parser.usual(line)))
-        self.n_bytes += len(line)
-        if len(self.waiting) >= _BATCH or self.n_bytes >= _BATCH_BYTES:
-            self.flush()
-
     def flush(self) -> None:
         """Add the lines that wait, in order, whichever way each goes."""
-        waiting, self.waiting, self.n_bytes = self.waiting, [], 0
+        waiting, self.waiting = self.waiting, []
         records = [one for _, _, one in waiting if one is not None]
         batch, good = checked(records, self.settings) if records else (None, np.empty(0, bool))
         fine = np.zeros(len(waiting), bool)

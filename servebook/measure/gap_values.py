@@ -1,0 +1,126 @@
+"""The lengths of each run's gaps, read when a statistic asks for them, and their statistics.
+
+A run of up to ``MOST_AT_ONCE`` gaps is taken into memory; a longer one is read in pieces, as often
+as its exact percentiles need (``servebook.measure.selection``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from servebook.gap_table import GapPart, GapTable, Lengths
+from servebook.measure.selection import percentiles, summary
+from servebook.tables import Tables
+
+__all__ = ["MOST_AT_ONCE", "GapValues", "gap_positions", "statistics", "values_by_run"]
+
+MOST_AT_ONCE = 1 << 23
+_NS_PER_MS = 1e6
+_Q = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+_PIECE = 1 << 20
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass
+class GapValues:
+    """Gaps in whole ns: ``arrays`` that are at hand, or parts that are read."""
+
+    arrays: list[Lengths] = field(default_factory=list)
+    parts: list[GapPart] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.arrays)) + sum(part.n for part in self.parts)
+
+    def pieces(self) -> Iterator[Lengths]:
+        """All of them in the order of the table, piece by piece."""
+        yield from self.arrays
+        for part in self.parts:
+            gap_ns = part.gap_ns()
+            for begin in range(0, len(gap_ns), _PIECE):
+                yield gap_ns[begin : begin + _PIECE]
+
+    def zeros(self) -> int:
+        """How many have no length."""
+        return sum(int((piece == 0).sum()) for piece in self.pieces())
+
+
+def values_by_run(
+    tables: Tables,
+    requests: pd.DataFrame | None = None,
+    wanted: npt.NDArray[np.bool_] | None = None,
+) -> dict[str, GapValues]:
+    """The gaps of each run that has any, by run_id.
+
+    ``requests`` (run_id, request_id) and ``wanted``: of these requests alone.
+    """
+    gaps = tables.gaps
+    out: dict[str, GapValues] = {}
+    rows = gaps.spans() if isinstance(gaps, GapTable) else gaps
+    keep = np.ones(rows.num_rows, bool)
+    if requests is not None and wanted is not None:
+        position = gap_positions(rows, requests)
+        keep = position >= 0
+        keep[keep] = wanted[position[keep]]
+    if isinstance(gaps, GapTable):
+        for part, own in gaps.with_spans(keep):
+            if own.any():
+                out.setdefault(part.run_id, GapValues()).parts.append(part.only(own))
+        return out
+    keep &= ~gaps["gap_ns"].is_null().to_numpy()
+    some = gaps.select(["run_id", "gap_ns"]).filter(pa.array(keep))
+    gap_ns, codes = some["gap_ns"].to_numpy(), some["run_id"].to_numpy()
+    for run, at in pd.Series(codes).groupby(codes, sort=False).indices.items():
+        out[str(run)] = GapValues([gap_ns[at]])
+    return out
+
+
+def gap_positions(gaps: pa.Table | GapTable, requests: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """For each gap the row position of its request, -1 where the request is not there."""
+    if isinstance(gaps, GapTable):
+        counts = np.concatenate([np.empty(0, np.int64), *(part.count for part in gaps.parts)])
+        return np.repeat(gap_positions(gaps.spans(), requests), counts)
+    position = np.full(gaps.num_rows, -1, dtype=np.int64)
+    if not gaps.num_rows or requests.empty:
+        return position
+    runs, run_code = np.unique(requests["run_id"].to_numpy(dtype=str), return_inverse=True)
+    ids, id_code = np.unique(requests["request_id"].to_numpy(dtype=str), return_inverse=True)
+    key = run_code * len(ids) + id_code
+    keys, first = np.unique(key, return_index=True)
+    gap_run = _codes(gaps["run_id"], runs)
+    gap_id = _codes(gaps["request_id"], ids)
+    known = (gap_run >= 0) & (gap_id >= 0)
+    gap_key = gap_run[known] * len(ids) + gap_id[known]
+    place = np.minimum(np.searchsorted(keys, gap_key), len(keys) - 1)
+    position[known] = np.where(keys[place] == gap_key, first[place], -1)
+    return position
+
+
+def _codes(column: pa.ChunkedArray, names: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    found = pc.index_in(column, value_set=pa.array(names.tolist(), type=pa.string()))
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
+
+
+def statistics(values: GapValues, names: Sequence[str]) -> dict[str, float]:
+    """Mean, max and percentiles (p50, ..., p999) in ms, exact; NaN where there are no gaps."""
+    if not len(values):
+        return dict.fromkeys(names, np.nan)
+    asked = [name for name in names if name in _Q]
+    if len(values) <= MOST_AT_ONCE:
+        ms: Floats = np.concatenate(list(values.pieces())) / _NS_PER_MS
+        out = dict(zip(asked, np.percentile(ms, [_Q[name] for name in asked]), strict=True))
+        out |= {"mean": ms.mean(), "max": ms.max()}
+    else:
+        about = summary(values.pieces)
+        found = percentiles(values.pieces, [_Q[name] for name in asked], about, _NS_PER_MS)
+        out = dict(zip(asked, found, strict=True))
+        out |= {"mean": about.total / about.n / _NS_PER_MS, "max": about.largest / _NS_PER_MS}
+    return {name: float(out[name]) for name in names}
