@@ -7,6 +7,7 @@ digits, as measured on its dumps), seconds with all digits as vLLM does. Same si
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -31,6 +32,11 @@ def aiperf(folder: Path, n_bytes: int, n_gaps: int = 999) -> Path:
     for _ in range(POOL):
         ns = max(1000, round(rng.gauss(6e6, 4e5)))
         pool.append(repr(ns * 1e-9 * 1000 if rng.random() < 0.5 else ns / 1e6))
+    # All gaps twice in one text, of which each request's list is a piece: joining them anew takes
+    # ten times as long.
+    twice = [*pool, *pool]
+    text = ",".join(twice).encode()
+    ends = [0, *itertools.accumulate(len(one) + 1 for one in twice)]
     record = _record()
     start = int(record["metadata"]["request_start_ns"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,10 +58,11 @@ def aiperf(folder: Path, n_bytes: int, n_gaps: int = 999) -> Path:
             record["metrics"]["output_sequence_length"]["value"] = n_gaps + 1
             record["metrics"]["inter_chunk_latency"]["value"] = "@"
             at = rng.randrange(POOL)
-            gaps = ",".join(pool[(at + i) % POOL] for i in range(n_gaps))
-            text = json.dumps(record, separators=(",", ":"))
-            line = text.replace('"@"', f"[{gaps}]").encode() + b"\n"
-            written += stream.write(line)
+            rounds, left = divmod(n_gaps, POOL)
+            gaps = [text[ends[at] : ends[at + POOL] - 1]] * rounds
+            gaps += [text[ends[at] : ends[at + left] - 1]] if left else []
+            before, after = json.dumps(record, separators=(",", ":")).encode().split(b'"@"')
+            written += stream.write(b"%b[%b]%b\n" % (before, b",".join(gaps), after))
             number += 1
     return path
 
