@@ -126,6 +126,16 @@ def _local(args: argparse.Namespace) -> None:
             args.named = "" if many else shown(value)
 
 
+def _hash_ahead(args: argparse.Namespace) -> None:
+    """Have the cluster, where one is asked for, take the checksums that everything begins with."""
+    if not hasattr(args, "scheduler") or not os.environ.get("SERVEBOOK_SCHEDULER"):
+        return
+    from servebook.read.cluster_sums import hash_ahead
+
+    given = [getattr(args, name, None) for name in ("path", "campaign", "a", "b")]
+    hash_ahead([place for place in (*given, *getattr(args, "campaigns", ())) if place])
+
+
 @contextlib.contextmanager
 def _cluster(args: argparse.Namespace) -> Iterator[None]:
     """Hand the scheduler's address on to all that reads; faults of it are told before the work."""
@@ -265,6 +275,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _cluster(args):
             _local(args)
+            _hash_ahead(args)
             code: int = args.run(args)
         if sys.stdout is not None:  # a shell can close it
             sys.stdout.flush()

@@ -15,7 +15,15 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["FOLDER", "cache_folder", "remembered_sha256", "stamp", "write_whole"]
+__all__ = [
+    "FOLDER",
+    "cache_folder",
+    "is_remembered",
+    "remember",
+    "remembered_sha256",
+    "stamp",
+    "write_whole",
+]
 
 FOLDER = "sums"
 #: A smaller file is read sooner than its note is found.
@@ -70,6 +78,32 @@ def remembered_sha256(path: Path) -> str:
             _note(*key, known)
         _seen[key] = known
         return known
+
+
+def is_remembered(path: Path) -> bool:
+    """Whether ``remembered_sha256`` would not read the file."""
+    try:
+        key = (os.path.realpath(path), stamp(path.stat()))
+    except OSError:
+        return False
+    return key in _seen or _noted(*key) is not None
+
+
+def remember(path: Path, before: os.stat_result, digest: str) -> bool:
+    """Note a digest that another machine took; False where the file has changed since ``before``.
+
+    So is a file that was changed so lately that another change would not show.
+    """
+    try:
+        after = path.stat()
+    except OSError:
+        return False
+    if stamp(before) != stamp(after) or not settled(after):
+        return False
+    key = (os.path.realpath(path), stamp(after))
+    _note(*key, digest)
+    _seen[key] = digest
+    return True
 
 
 def _place(path: str) -> Path | None:

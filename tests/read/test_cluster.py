@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from servebook.cli import main
 from servebook.errors import DumpError, ServebookError
 from servebook.read import cluster, cluster_client, cluster_reading, cluster_worker
 from servebook.read.cache import Cache
@@ -385,3 +386,31 @@ def test_workers_fetch_for_themselves_what_lies_at_a_url(
     assert {path for path in asked if path.endswith(".jsonl")} == {
         f"/dumps/run_{n}/profile_export.jsonl" for n in range(6)
     }
+
+
+@pytest.mark.parametrize("command", ["inspect", "measure"])
+def test_the_option_is_for_one_command(
+    command: str,
+    two_workers: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dumps = str(some_dumps(tmp_path / "dumps"))
+    monkeypatch.delenv("SERVEBOOK_SCHEDULER", raising=False)
+    assert main([command, dumps, "--json"]) == 0
+    here = capsys.readouterr().out
+    monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "there"))
+    assert main([command, dumps, "--json", "--scheduler", two_workers.address]) == 0
+    assert capsys.readouterr().out == here
+    assert len(list((tmp_path / "there").glob("*/*/entry.json"))) == 6
+    assert "SERVEBOOK_SCHEDULER" not in os.environ
+
+
+def test_an_address_that_is_none_is_told_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["build", str(tmp_path / "nowhere"), "--scheduler", "here"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "servebook: --scheduler (or SERVEBOOK_SCHEDULER): expected an address such as tcp://"
+    )

@@ -341,3 +341,19 @@ def test_what_a_file_system_raises_is_told_without_its_words(
             mirror(URL)
         assert "geheim7" not in str(raised.value)
     assert os.environ["SERVEBOOK_ORIGINS"] == "{}"
+
+
+def test_commands_take_urls_and_show_them_without_keys(
+    web: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, folder = web
+    write_lines(folder / "run" / "profile_export.jsonl", record())
+    name = f"{url}/run/profile_export.jsonl"
+    assert cli.main(["inspect", f"{name}?sig=geheim7"]) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines()[0] == name
+    assert "geheim7" not in told.out + told.err
+    assert cli.main(["measure", f"{url}/run/"]) == 0
+    assert "1 requests" in capsys.readouterr().out
+    assert cli.main(["build", f"{url}/run/"]) == 1
+    assert "holds no campaign.yaml" in capsys.readouterr().err
