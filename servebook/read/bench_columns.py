@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +120,11 @@ class GapLists(Lists):
             else:
                 each = np.split(numbers[own], ends[start : end - 1] - own.start)
                 self.extend_odd([one.tolist() for one in each])
+
+    def join(self, other: Self) -> None:
+        """Add all that another column of this kind holds."""
+        super().join(other)
+        self._sums += other._sums
 
     def lists(self) -> Iterator[_Lists | list[Any]]:
         """The lists in order, and what is none."""

@@ -11,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, repeat
-from typing import Any, BinaryIO, TypeGuard
+from typing import Any, BinaryIO, Self, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +117,12 @@ class Lists(Column):
     def extend_odd(self, values: list[Any]) -> None:
         """Add values that are kept as they are."""
         self._lengths.append(values)
+
+    def join(self, other: Self) -> None:
+        """Add all that another column of this kind holds."""
+        self._lengths += other._lengths
+        for numbers in other._numbers:
+            self._numbers.append(numbers)
 
     def extend_values(self, values: Sequence[Any]) -> None:
         """Add values, of which some may be no lists of numbers."""

@@ -24,19 +24,28 @@ from servebook.read.json_columns import Column, Lists, Numbers, Unkept, Values
 from servebook.read.json_objects import RepeatedKeyError, without_repeats
 from servebook.read.json_window import Window, element_end, elements_end
 
-__all__ = ["objects_of"]
+__all__ = ["InvalidError", "Reader", "objects_of"]
 
 Value = tuple[int, Any, str | None]
 
 _WINDOW_BYTES = 1 << 19
 _BETWEEN = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BACKSLASH = ord("\\")
 _SCALAR = re.compile(rb'[^\s,\[\]{}"]+')
 #: A packed file may unpack to so many times its size; real ones are a tenth of it.
 _MOST_PACKED = 100
 
 
-class _InvalidError(Exception):
+#: Adds elements of a list to a column; how many. The reader then stands at the next.
+Large = Callable[["Reader", Lists], int]
+
+
+def _nothing(_reader: Reader, _column: Lists) -> int:
+    return 0
+
+
+class InvalidError(Exception):
     """What is read is no JSON, whatever comes behind it."""
 
 
@@ -47,41 +56,52 @@ def objects_of(
     *,
     unique: bool = False,
     lists: Callable[[], Lists] = Lists,
+    large: Large = _nothing,
     window: int = _WINDOW_BYTES,
 ) -> Iterator[Value]:
     """(line of its first character, value, None), or (line, None, reason) for what is none.
 
     Lists of an object that are its values by a name in ``wanted`` are columns of what they hold,
-    its other lists have their length. ``lists`` makes the column of a list of lists. Raises
-    DumpError for a file that cannot be read.
+    its other lists have their length. ``lists`` makes the column of a list of lists, and
+    ``large`` may read much of one at once. Raises DumpError for a file that cannot be read.
     """
     with files.reading(path) as open_again:
         most = max(files.MAX_TEXT_BYTES, _MOST_PACKED * path.stat().st_size)
         ahead = Window(open_again, window, most)
         try:
-            reader = _Reader(ahead, frozenset(wanted), lists, unique=unique)
+            reader = Reader(ahead, wanted, lists, large, unique=unique)
             yield from reader.values(opening.encode())
         finally:
             ahead.close()
 
 
-class _Reader:
+class Reader:
+    """Reads JSON values where a window stands; ``lists``, ``large`` as in ``objects_of``."""
+
     def __init__(
-        self, ahead: Window, wanted: frozenset[str], lists: Callable[[], Lists], *, unique: bool
+        self,
+        ahead: Window,
+        wanted: Collection[str],
+        lists: Callable[[], Lists] = Lists,
+        large: Large = _nothing,
+        *,
+        unique: bool = False,
     ) -> None:
-        self.ahead, self.wanted, self.lists, self.unique = ahead, wanted, lists, unique
+        self.ahead, self.wanted, self.unique = ahead, frozenset(wanted), unique
+        self.lists, self.large = lists, large
         self.parser = simdjson.Parser()
         self.repeated: str | None = None  # what an object within the present one has twice
 
     def values(self, opening: bytes) -> Iterator[Value]:
+        """Every value from here on, as of ``objects_of``."""
         ahead = self.ahead
         while first := ahead.skip(_BETWEEN):
             place = ahead.place()
             line = place[1] + 1
             try:
                 value, repeated = self._value(first)
-            except (_InvalidError, RecursionError):
-                ahead.back(place)
+            except (InvalidError, RecursionError):
+                ahead.go(place)
                 torn = not ahead.seek(b"\n" + opening)
                 yield line, None, "no valid JSON" + ("; the file is torn there" if torn else "")
             else:
@@ -113,7 +133,7 @@ class _Reader:
             if mark == b"}":
                 break
             if mark != b",":
-                raise _InvalidError
+                raise InvalidError
             ahead.skip()
         if self.unique and self.repeated is None and len(found) < len(names):
             self._note_repeats([(name, None) for name in names])
@@ -128,7 +148,7 @@ class _Reader:
     def _name(self) -> str:
         name = self._loads(self._token(_TEXT))
         if not isinstance(name, str) or self.ahead.skip() != b":":
-            raise _InvalidError
+            raise InvalidError
         self.ahead.at += 1
         return name
 
@@ -141,7 +161,7 @@ class _Reader:
                 ahead.at = found.end()
                 return found.group()
             if ahead.ended or (found is None and ahead.data[ahead.at : ahead.at + 1] != b'"'):
-                raise _InvalidError
+                raise InvalidError
             self._more()
 
     def _more(self) -> None:
@@ -152,7 +172,7 @@ class _Reader:
     def _member(self, name: str) -> Any:
         first = self.ahead.skip()
         if first == b"[":
-            return self._list(name)
+            return self.list_of(name)
         if first == b"{":
             return self._loads(self._whole())
         return self._loads(self._token(_TEXT if first == b'"' else _SCALAR))
@@ -162,7 +182,7 @@ class _Reader:
         ahead = self.ahead
         while (end := element_end(ahead.data, ahead.at)) < 0:
             if ahead.ended:
-                raise _InvalidError
+                raise InvalidError
             self._more()
         start, ahead.at = ahead.at, end
         return ahead.data[start:end]
@@ -177,12 +197,15 @@ class _Reader:
         try:
             value, end = json.JSONDecoder().raw_decode(text.decode("latin-1"))
         except ValueError:
-            raise _InvalidError from None
+            raise InvalidError from None
         self.ahead.at += end - len(text)  # "1x" is 1, and then no JSON
         return value
 
-    def _list(self, name: str) -> Any:
-        """The array that begins here: a column where it is wanted, else its length."""
+    def list_of(self, name: str) -> Any:
+        """The array that begins here: a column where it is wanted, else its length.
+
+        Raises InvalidError.
+        """
         ahead = self.ahead
         ahead.at += 1
         first = ahead.skip()
@@ -192,13 +215,14 @@ class _Reader:
         column: Column | None = None
         if name in self.wanted:
             column = self.lists() if first == b"[" else Values() if first in b'"{' else Numbers()
-        n = 0
+        n = self.large(self, column) if isinstance(column, Lists) else 0
+        first = ahead.skip()
         while True:
             count, closed = self._some(column, first)
             n += count
             mark = ahead.skip()
             if mark != b"]" and (closed or mark != b","):
-                raise _InvalidError
+                raise InvalidError
             ahead.at += 1
             if mark == b"]":
                 return Unkept(n) if column is None else column
@@ -209,13 +233,18 @@ class _Reader:
         ahead = self.ahead
         guess = None
         if first == b"[":
-            guess = self._guess_lists()
-        elif first not in b'"{':
+            guess = self.guess_lists()
+        elif first == b'"':
+            guess = self._guess_texts()
+        elif first != b"{":
             guess = self._guess_plain()
         if guess is not None:
             end, closed = guess
             piece = ahead.data[ahead.at : end]
-            count = self._add(column, piece, objects=b"{" in piece)
+            objects = self.unique and b"{" in piece
+            # Whether a brace beside texts is in one of them, only the long way tells.
+            unsure = objects and first == b'"'
+            count = 0 if unsure else self._add(column, piece, objects=objects)
             if count:
                 ahead.at = end
                 return count, closed
@@ -224,15 +253,15 @@ class _Reader:
             if end >= 0:
                 break
             if ahead.ended:
-                raise _InvalidError
+                raise InvalidError
             self._more()
         count = self._add(column, ahead.data[ahead.at : end], objects=objects)
         if not count:
-            raise _InvalidError
+            raise InvalidError
         ahead.at = end
         return count, closed
 
-    def _guess_lists(self) -> tuple[int, bool] | None:
+    def guess_lists(self) -> tuple[int, bool] | None:
         """Where lists without texts end: before the array's bracket, or else before a comma.
 
         The array ends before the next quote, since a name or another value comes behind it.
@@ -249,6 +278,23 @@ class _Reader:
                 comma = data.rfind(b",", at, last)
                 usual = comma >= 0 and not data[comma + 1 : last].strip()
                 return (comma, False) if usual else None
+            self._more()
+
+    def _guess_texts(self) -> tuple[int, bool] | None:
+        """Where texts end: before the array's bracket, or else before a comma."""
+        ahead = self.ahead
+        while True:
+            data, at = ahead.data, ahead.at
+            end = data.find(b'"]', at)
+            while end > at and data[end - 1] == _BACKSLASH:  # the quote is part of a text
+                end = data.find(b'"]', end + 1)
+            if end >= 0 or ahead.ended:
+                return (end + 1, True) if end >= 0 else None
+            end = data.rfind(b'",', at)
+            while end > at and data[end - 1] == _BACKSLASH:
+                end = data.rfind(b'",', at, end)
+            if end >= 0:
+                return end + 1, False
             self._more()
 
     def _guess_plain(self) -> tuple[int, bool] | None:
@@ -279,7 +325,7 @@ class _Reader:
                 return count
         try:
             values = self._loads(text)
-        except _InvalidError:
+        except InvalidError:
             return 0
         if isinstance(column, Lists):
             column.extend_values(values)
@@ -322,7 +368,7 @@ class _Reader:
         try:
             return json.loads(text.decode("utf-8", "replace"))
         except ValueError:
-            raise _InvalidError from None
+            raise InvalidError from None
 
     def _loads_unique(self, text: bytes) -> Any:
         decoded = text.decode("utf-8", "replace")
@@ -333,6 +379,6 @@ class _Reader:
             try:
                 return json.loads(decoded)
             except ValueError:
-                raise _InvalidError from None
+                raise InvalidError from None
         except ValueError:
-            raise _InvalidError from None
+            raise InvalidError from None

@@ -9,6 +9,7 @@ Own code: parsers want the whole of a document in memory, and those that work on
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class Window:
     def __init__(self, open_again: Callable[[], BinaryIO], size: int, most: int) -> None:
         self._open, self._size, self._most = open_again, size, most
         self._stream = open_again()
+        #: Where the content begins in a file that holds it as it is; None of a packed one.
+        self.file_start = self._stream.tell() if type(self._stream) is io.BufferedReader else None
         self.data = b""
         self.at = 0
         self.ended = False
@@ -76,10 +79,10 @@ class Window:
         """Where ``at`` is: bytes and line ends before it."""
         return self._base + self.at, self._lines + _line_ends(self.data, 0, self.at)
 
-    def back(self, place: tuple[int, int]) -> None:
-        """Go back to a ``place``, if need be by reading the stream again from its beginning."""
+    def go(self, place: tuple[int, int]) -> None:
+        """Go to a ``place``, if need be by reading the stream again from its beginning."""
         offset, lines = place
-        if offset >= self._base:
+        if self._base <= offset <= self._base + len(self.data):
             self.at = offset - self._base
             return
         self._stream.close()

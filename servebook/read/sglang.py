@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from servebook.read.bench_results import (
@@ -24,6 +25,7 @@ from servebook.read.bench_results import (
     workload_of_totals,
 )
 from servebook.read.json_columns import is_list
+from servebook.read.json_split import lists_at_once
 from servebook.read.json_stream import objects_of
 from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.sglang_server import model_of, told
@@ -53,7 +55,9 @@ def find(files: Sequence[File]) -> list[Source]:
 
 def read(source: Source) -> Tables:
     """The tables of all results in one file; raises DumpError where it holds none."""
-    results = objects_of(source.main, (*LISTS, *MORE), unique=True)
+    path = source.main
+    large = partial(lists_at_once, path)
+    results = objects_of(path, (*LISTS, *MORE), unique=True, large=large)
     return tables_of_results(source, results, "SGLang", _wrong, _one, _content)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from servebook.read.bench_results import (
     tables_of_results,
     workload_of_totals,
 )
+from servebook.read.json_split import lists_at_once
 from servebook.read.json_stream import objects_of
 from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source
@@ -89,7 +91,9 @@ FORMAT = Format("vllm", "runs", find, read)
 
 def _results(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """The objects of a file; those of a list one by one."""
-    for line, value, reason in objects_of(path, (*LISTS, *MORE), lists=GapLists):
+    for line, value, reason in objects_of(
+        path, (*LISTS, *MORE), lists=GapLists, large=partial(lists_at_once, path)
+    ):
         for one in value if isinstance(value, list) and reason is None else [value]:
             yield line, one, reason
 
