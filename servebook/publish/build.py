@@ -100,8 +100,10 @@ class _Page:
             raise BuildError(f"no notebooks in {notebooks}")
         made_of = ingredients(root, site.base, notebooks) if keep else None
         program = made_of.program if made_of else None
-        kept = (Kept(kind, program, renew=site.force) for kind in ("notebooks", "abouts"))
-        return cls(root, paths, made_of, *kept, site.language)
+        executed, abouts = (
+            Kept(kind, program, renew=site.force) for kind in ("notebooks", "abouts")
+        )
+        return cls(root, paths, made_of, executed, abouts, site.language)
 
     def key(self, path: Path) -> str:
         if self.made_of is None:

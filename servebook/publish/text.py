@@ -39,6 +39,7 @@ __all__ = [
     "speak",
     "speaking",
     "spoken",
+    "told",
 ]
 
 DEFAULT = "en"
@@ -47,6 +48,8 @@ VARIABLE = "SERVEBOOK_TEXT"
 #: The group that takes the place of the notebooks' own prose: notebook, cell id, Markdown. It is
 #: in translations only, for the English prose stands in the notebooks.
 PROSE = "prose"
+#: The groups of texts that are found by their English wording.
+TOLD = ("metrics.", "settings.", "told.")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:
@@ -70,9 +73,12 @@ def _fields(text: str) -> set[str]:
 class Catalogue:
     """Texts by dotted key: ``catalogue("figure.source", source="manifest")``."""
 
-    def __init__(self, texts: dict[str, str], path: Path | None = None) -> None:
+    def __init__(
+        self, texts: dict[str, str], path: Path | None = None, base: dict[str, str] | None = None
+    ) -> None:
         self.texts = texts
         self.path = path
+        self._base = texts if base is None else base  # the English ones
 
     def __call__(self, key: str, /, **values: Any) -> str:
         """The text of ``key`` with ``{names}`` filled in; KeyError where there is none."""
@@ -89,6 +95,19 @@ class Catalogue:
     def called(self, group: str, name: str) -> str:
         """What is shown for a name of ``group`` (columns, units, nouns, marks): else itself."""
         return self.texts.get(f"{group}.{name}", name)
+
+    def told(self, wording: str) -> str:
+        """The text for an English wording of another layer, else that wording.
+
+        Labels of metrics and names of settings are made where they are measured, which knows of no
+        page; the groups ``TOLD`` hold them.
+        """
+        key = self._by_wording.get(wording)
+        return wording if key is None else self.texts[key]
+
+    @functools.cached_property
+    def _by_wording(self) -> dict[str, str]:
+        return {text: key for key, text in self._base.items() if key.startswith(TOLD)}
 
     def prose(self, notebook: str, cell: str, source: str) -> str:
         """The Markdown of a notebook's cell in this language: its own ``source`` in English."""
@@ -147,7 +166,7 @@ def load(folder: Path, language: str = DEFAULT) -> Catalogue:
     texts, base = (_parsed(p.name, p.read_bytes()) for p in (path, folder / f"{DEFAULT}.yaml"))
     if texts is not base and (found := _differences(texts, base)):
         raise BuildError(f"{language}.yaml: {'; '.join(sorted(found)[:5])}")
-    return Catalogue(texts, path)
+    return Catalogue(texts, path, base)
 
 
 def _differences(texts: dict[str, str], base: dict[str, str]) -> list[str]:
@@ -210,3 +229,8 @@ def say(key: str, /, **values: Any) -> str:
 def called(group: str, name: str) -> str:
     """What this process shows for a name of ``group``; see ``Catalogue.called``."""
     return spoken().called(group, name)
+
+
+def told(wording: str) -> str:
+    """An English wording of another layer in the language of this process; ``Catalogue.told``."""
+    return spoken().told(wording)

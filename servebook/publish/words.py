@@ -8,12 +8,12 @@ units come from the catalogue, in the language that the process speaks.
 from __future__ import annotations
 
 import math
-import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from servebook.publish.line_breaks import unbroken, wrapped
 from servebook.publish.text import called, say, spoken
+from servebook.publish.text import told as _told
 
 __all__ = [
     "bits_per_second",
@@ -27,6 +27,7 @@ __all__ = [
     "lengths",
     "lengths_short",
     "listed",
+    "mark",
     "milliseconds",
     "number",
     "percent",
@@ -36,6 +37,7 @@ __all__ = [
     "span",
     "spread",
     "times",
+    "told",
     "unbroken",
     "unknown",
     "utc",
@@ -43,6 +45,25 @@ __all__ = [
 ]
 
 _SPELLED = 10  # up to this number the catalogue has words
+
+
+def told(wording: str) -> str:
+    """An English wording of another layer (a metric's label, a setting) as the page says it.
+
+    >>> told("TTFT mean"), told("a label of somebody")
+    ('TTFT mean', 'a label of somebody')
+    """
+    return _told(wording)
+
+
+def mark(text: str) -> str:
+    """A mark of comparability as the page says it.
+
+    >>> mark("SINGLE VARIABLE"), mark("4 SETTINGS")
+    ('SINGLE VARIABLE', '4 SETTINGS')
+    """
+    n, _, kind = text.partition(" ")
+    return say("marks.n_settings", n=n) if kind == "SETTINGS" else called("marks", text)
 
 
 def unknown() -> str:
@@ -342,48 +363,6 @@ def capital(text: str) -> str:
     ('VLLM is', '')
     """
     return text[:1].upper() + text[1:]
-
-
-_MOST_LINES = 5
-
-
-def wrapped(text: str, width: int = 18) -> str:
-    r"""A label broken at blanks into lines of at most ``width`` characters where words allow.
-
-    A word of more than twice the width is cut, and so is a label of more than five lines: it must
-    leave room for the picture. The tables have it whole.
-
-    >>> wrapped("one node · NVFP4 · TP8/DP1")
-    'one node · NVFP4 ·\nTP8/DP1'
-    >>> wrapped("x" * 300, 10)
-    'xxxxxxxxxx\nxxxxxxxxx…'
-    """
-    most = 2 * width
-    short = " ".join(
-        f"{word[:width]} {word[width : most - 1]}…" if len(word) > most else word
-        for word in text.split()
-    )
-    lines = textwrap.wrap(short, width, break_long_words=False, break_on_hyphens=False)
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[: _MOST_LINES - 1], f"{lines[_MOST_LINES - 1][: width - 1]}…"]
-    return "\n".join(lines)
-
-
-_BOUND = re.compile(
-    # a number and what counts it: "7.8 %", "400 Gbit/s", "128 in flight", "4 SETTINGS", "n = 12"
-    r"(?<=\d) (?=(?:%|[kMGT]?bit/s|[kMGT]?B|[mµn]?s|min|h|in|out|slots?|runs?|times|tokens/s|GPUs?|"
-    r"[A-Z]{4,})(?:$|[\s.,;:)]))"
-    r"|(?<=\bn) (?==)|(?<==) (?=\d)| (?=·)"
-)
-
-
-def unbroken(text: str) -> str:
-    """The text with no-break spaces between a number and its unit, so that no line parts them.
-
-    >>> unbroken("at most 7.8 % of 400 Gbit/s, n = 12").replace(chr(160), "_")
-    'at most 7.8_% of 400_Gbit/s, n_=_12'
-    """
-    return _BOUND.sub("\u00a0", text)
 
 
 def utc(epoch_ns: int | None) -> str:

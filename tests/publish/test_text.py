@@ -38,7 +38,7 @@ def test_english_is_there_and_complete(report: Path) -> None:
 
 
 #: Texts of names (columns, units ...) are looked up by the name, as the page shows it.
-NAMES = ("columns", "counted", "marks", "nouns", "units", "words")
+NAMES = ("columns", "counted", "marks", "metrics", "nouns", "settings", "told", "units", "words")
 
 
 def asked(report: Path, root: Path) -> set[str]:

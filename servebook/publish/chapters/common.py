@@ -14,6 +14,7 @@ from servebook.measure import conditions as _conditions
 from servebook.measure import gate as _gate
 from servebook.measure import runs as _runs
 from servebook.measure import settings as _settings
+from servebook.measure.metrics import METRICS
 from servebook.publish import theme, words
 from servebook.publish.output import Figure, Statement
 from servebook.publish.text import say
@@ -28,12 +29,15 @@ __all__ = [
     "by_condition",
     "comparison",
     "counted",
+    "defined",
+    "difference",
     "dumps_of",
     "in_flight",
     "interval",
     "label",
     "labels",
     "left_out_notes",
+    "marked",
     "marks",
     "memo",
     "metrics",
@@ -162,6 +166,38 @@ def comparison(campaign: Campaign, pair: tuple[str, str]) -> _settings.Compariso
     # Lengths are equal condition by condition; their means over unequal repeats need not be.
     table = metrics(campaign).drop(columns=["isl_mean", "osl_mean"])
     return _gate.gate(first, second, table[table["run_id"].isin(used)]).comparison
+
+
+def defined(metric: str) -> str:
+    """A metric's label and definition, as a note."""
+    one = METRICS[metric]
+    return say("common.defined", label=words.told(one.label), text=words.told(one.definition))
+
+
+def difference(compared: _settings.Comparison, *, of_ratio: bool = True) -> str:
+    """What two configurations differ in, after its mark, without a full stop.
+
+    ``of_ratio``: whether it says that a ratio of several settings is theirs together.
+    """
+    if compared.differ:
+        names = ", ".join(map(words.told, compared.differ))
+        key = (
+            "common.difference.several"
+            if of_ratio and len(compared.differ) > 1
+            else "common.difference.one"
+        )
+        text = say(key, names=names)
+    else:
+        text = say("common.difference.none")
+    if compared.one_sided:
+        names = ", ".join(map(words.told, compared.one_sided))
+        text = say("common.difference.one_sided", text=text, names=names)
+    return text
+
+
+def marked(compared: _settings.Comparison) -> str:
+    """The mark of a comparison and what stands behind it, as a sentence."""
+    return say("common.marked", mark=words.mark(compared.mark), text=difference(compared))
 
 
 def marks(

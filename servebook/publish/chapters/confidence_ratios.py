@@ -55,17 +55,24 @@ def comparable(campaign: Campaign) -> Figure:
                 "first": common.label(campaign, first),
                 "second": common.label(campaign, second),
                 "mark": stated.mark,
-                "stated": words.listed(n for n in stated.differ if n not in differ) or "nothing",
-                "dumps": words.listed(differ)
-                or ("nothing" if gates else say("confidence_ratios.comparable.dumps")),
+                "stated": words.listed(words.told(n) for n in stated.differ if n not in differ)
+                or say("confidence_ratios.nothing"),
+                "dumps": words.listed(map(words.told, differ))
+                or (
+                    say("confidence_ratios.nothing")
+                    if gates
+                    else say("confidence_ratios.comparable.dumps")
+                ),
                 "load": "; ".join(
                     f"{where}: {words.listed(opened.load)}"
                     for where, opened in gates.items()
                     if opened.load
                 )
-                or ("alike" if gates else words.unknown()),
-                "one_sided": words.listed(stated.one_sided) or "nothing",
-                "unstated": words.listed(stated.unstated) or "nothing",
+                or (say("confidence_ratios.alike") if gates else words.unknown()),
+                "one_sided": words.listed(map(words.told, stated.one_sided))
+                or say("confidence_ratios.nothing"),
+                "unstated": words.listed(map(words.told, stated.unstated))
+                or say("confidence_ratios.nothing"),
                 "conditions": len(own[["workload", "isl", "osl", "concurrency"]].drop_duplicates()),
             }
         )
@@ -128,7 +135,7 @@ def ratios(campaign: Campaign) -> Figure:
     title = _ratio_title(found)
     rows = pd.DataFrame([_forest_row(campaign, row) for row in drawn.to_dict("records")])
     known = sum(f.ratio.known for f in found["found"])
-    marks = list(dict.fromkeys(g.comparison.words for g in found["gate"]))
+    marks = list(dict.fromkeys(common.marked(g.comparison) for g in found["gate"]))
     notes = [
         say("confidence_ratios.shared"),
         say("confidence_ratios.ratios.note_percentiles_fewer_values"),
@@ -211,7 +218,7 @@ def _ratio_title(found: pd.DataFrame) -> str:
     text = say(
         "confidence_ratios.ratio_title.ratio_configurations_interval",
         told=told,
-        metrics=METRICS[top["metric"]].label,
+        metrics=words.told(METRICS[top["metric"]].label),
         value=words.factor(value),
     )
     if np.isnan(top["noise"]):
@@ -260,7 +267,7 @@ def _forest_row(campaign: Campaign, row: dict[Any, Any]) -> dict[str, Any]:
         ),
         "label": say(
             "confidence_ratios.forest_row.label",
-            info=info.label,
+            info=words.told(info.label),
             pair=pair,
             workload=row["workload"],
             concurrency=row["concurrency"],
@@ -288,7 +295,7 @@ def _ratio_table(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
                 "configuration": common.label(campaign, row["second"]),
                 "against": common.label(campaign, row["first"]),
                 "condition": condition_label(row),
-                "metric": METRICS[row["metric"]].label,
+                "metric": words.told(METRICS[row["metric"]].label),
                 "unit": METRICS[row["metric"]].unit,
                 "mean over runs": float(np.exp(np.log(row["values_second"]).mean())),
                 "runs": ratio.n_first,

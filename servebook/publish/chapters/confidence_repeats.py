@@ -71,7 +71,7 @@ def repeats(campaign: Campaign) -> Figure:
         key = f"{row['series']}|{row['concurrency']}|{row['metric']}"
         label = say(
             "confidence_repeats.repeats.label",
-            metrics=METRICS[row["metric"]].label,
+            metrics=words.told(METRICS[row["metric"]].label),
             where=where,
             mean=words.number(row["mean"]),
             unit=METRICS[row["metric"]].unit,
@@ -99,7 +99,7 @@ def repeats(campaign: Campaign) -> Figure:
     title = say(
         "confidence_repeats.repeats.title_repeats_condition_lie",
         range=words.percent(top["range"]),
-        metrics=METRICS[top["metric"]].label,
+        metrics=words.told(METRICS[top["metric"]].label),
     )
     if len(rate):
         steady = common.top(rate, rate["range"])
@@ -134,7 +134,7 @@ def repeats(campaign: Campaign) -> Figure:
             {
                 "configuration": common.labels(campaign, found["configuration"]),
                 "condition": [condition_label(r) for r in found.to_dict("records")],
-                "metric": [METRICS[m].label for m in found["metric"]],
+                "metric": [words.told(METRICS[m].label) for m in found["metric"]],
                 "unit": [METRICS[m].unit for m in found["metric"]],
                 "runs": found["n_runs"],
                 "mean": found["mean"],
@@ -352,9 +352,9 @@ def verdict(campaign: Campaign) -> Statement:
             n_runs=top["n_runs"],
             where=where,
             range=words.percent(float(steady["range"])),
-            metrics=METRICS[steady["metric"]].label.lower(),
+            metrics=words.told(METRICS[steady["metric"]].label).lower(),
             range_2=words.percent(float(top["range"])),
-            metrics_2=METRICS[top["metric"]].label,
+            metrics_2=words.told(METRICS[top["metric"]].label),
         ),
         metric=f"range of repeats, {top['metric']}",
         value=float(top["range"]),

@@ -98,7 +98,7 @@ def within(campaign: Campaign) -> Figure:
                 "row": key,
                 "label": say(
                     "confidence_runs.within.label",
-                    metrics=METRICS[row["metric"]].label,
+                    metrics=words.told(METRICS[row["metric"]].label),
                     run_label=run_label(campaign, row),
                     told=_told(row["metric"], f.value),
                     n_blocks=f.n_blocks,
@@ -132,7 +132,7 @@ def within(campaign: Campaign) -> Figure:
         table=pd.DataFrame(
             {
                 "run": frame["run_id"],
-                "metric": [METRICS[m].label for m in frame["metric"]],
+                "metric": [words.told(METRICS[m].label) for m in frame["metric"]],
                 "mean": [f.value for f in frame["found"]],
                 "unit": [METRICS[m].unit for m in frame["metric"]],
                 "within this run, from": [f.low for f in frame["found"]],

@@ -95,7 +95,7 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     if most is not None:
         title += say(
             "confidence_steady.steady_window.title_steady_part_alone",
-            metrics=METRICS[most["metric"]].label.lower(),
+            metrics=words.told(METRICS[most["metric"]].label).lower(),
             change=words.deviation(round(float(most["change"]), 4)),
         )
     window = pd.DataFrame(
@@ -127,7 +127,7 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
         chart=in_flight_over_time(_thinned(levels), window, look.colour if look else theme.CONTEXT),
         table=pd.DataFrame(
             {
-                "metric": [METRICS[m].label for m in own["metric"]],
+                "metric": [words.told(METRICS[m].label) for m in own["metric"]],
                 "unit": [METRICS[m].unit for m in own["metric"]],
                 "whole run": own["whole"],
                 "steady window": own["window"],
@@ -202,7 +202,7 @@ def steady_effect(campaign: Campaign) -> Figure:
                 "row": metric,
                 "label": say(
                     "confidence_steady.steady_effect.label",
-                    info=info.label,
+                    info=words.told(info.label),
                     change=words.deviation(round(float(part["change"].median()), 4)),
                     sensitivity=words.percent(float(part["sensitivity"].median())),
                 ),
@@ -306,5 +306,5 @@ def _effects(found: pd.DataFrame) -> pd.DataFrame:
     for metric in ("ttft_mean_ms", "tpot_mean_ms", "itl_p99_ms"):
         if metric in changes:
             known = changes[metric].reindex(rate.index).to_numpy()
-            out[f"change of {METRICS[metric].label} (%)"] = 100 * known
+            out[f"change of {words.told(METRICS[metric].label)} (%)"] = 100 * known
     return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from servebook.measure.metrics import METRICS
 from servebook.publish import words
 from servebook.publish.chapters import common, sweep
 from servebook.publish.chapters.evidence import (
@@ -105,7 +104,7 @@ def running_batch(campaign: Campaign) -> Figure:
         ),
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
-        notes=(f"{METRICS['running_batch'].label}: {METRICS['running_batch'].definition}.",),
+        notes=(common.defined("running_batch"),),
     )
 
 

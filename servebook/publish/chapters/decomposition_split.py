@@ -194,7 +194,7 @@ def _pair_words(campaign: Campaign, found: _Found) -> str:
         "decomposition_split.pair_words",
         one=common.label(campaign, one),
         two=common.label(campaign, two),
-        compared=compared.words,
+        compared=common.marked(compared),
     )
 
 
@@ -351,7 +351,7 @@ def bounds_statement(campaign: Campaign) -> Statement:
             one=common.label(campaign, one),
             total=words.span(s.total, 2),
             two=common.label(campaign, two),
-            differ=words.listed(compared.differ),
+            differ=words.listed(map(words.told, compared.differ)),
             tail=tail,
         ),
         metric="input_throughput_tok_s",

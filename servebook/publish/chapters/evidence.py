@@ -150,7 +150,7 @@ def evidence(campaign: Campaign, rows: pd.DataFrame) -> str:
         )
     )
     pair = common.opponents(campaign, rows)
-    return f"{text} {common.comparison(campaign, pair).words}" if pair else text
+    return f"{text} {common.marked(common.comparison(campaign, pair))}" if pair else text
 
 
 def described(rows: pd.DataFrame, metric: str, unit: str) -> str:

@@ -145,8 +145,7 @@ def _title(rows: pd.DataFrame, per_gpu: bool) -> str:
 
 def _differing(compared: Comparison) -> str:
     """What the two differ in; how comparable that makes them says the mark beside the sentence."""
-    told = compared.words.removeprefix(f"{compared.mark}: ")
-    return words.capital(told.replace("; the ratio is theirs together", ""))
+    return words.capital(f"{common.difference(compared, of_ratio=False)}.")
 
 
 def parity(campaign: Campaign) -> Statement:

@@ -75,7 +75,10 @@ def stall_causes(campaign: Campaign) -> Figure:
         )
     unwatched = [run for run in runs if run not in watched]
     notes = (
-        say("mixed_causes.stall_causes.note_stall", definition=METRICS["n_stalls"].definition),
+        say(
+            "mixed_causes.stall_causes.note_stall",
+            definition=words.told(METRICS["n_stalls"].definition),
+        ),
         say("mixed_causes.stall_causes.note_expected_osl_requests"),
         say("mixed_causes.stall_causes.note_p99_p99_given"),
         say("mixed_causes.stall_causes.note_link_link_known", congested=words.percent(CONGESTED)),

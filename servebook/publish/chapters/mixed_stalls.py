@@ -199,7 +199,8 @@ def stall_time(campaign: Campaign) -> Figure:
             for t in (
                 note,
                 say(
-                    "mixed_stalls.stall_time.note_stall", definition=METRICS["n_stalls"].definition
+                    "mixed_stalls.stall_time.note_stall",
+                    definition=words.told(METRICS["n_stalls"].definition),
                 ),
                 say(
                     "mixed_stalls.stall_time.note_told_common_clock",

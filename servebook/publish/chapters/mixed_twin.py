@@ -59,7 +59,7 @@ def twin(campaign: Campaign) -> Figure:
             {
                 "metric": metric,
                 "row": metric,
-                "label": f"{info.label}: {words.number(row['baseline'])} → "
+                "label": f"{words.told(info.label)}: {words.number(row['baseline'])} → "
                 f"{words.number(row['candidate'])} {info.unit}",
                 "ratio": ratio,
                 "text": _said(ratio, info.better),
@@ -84,7 +84,7 @@ def twin(campaign: Campaign) -> Figure:
         subtitle=(
             say(
                 "mixed_twin.twin.subtitle_runs",
-                compared=compared.words,
+                compared=common.marked(compared),
                 in_flight=words.capital(common.in_flight(at["concurrency"])),
                 lengths=words.lengths(at["isl"], at["osl"]),
                 client=at["client"],
@@ -98,7 +98,7 @@ def twin(campaign: Campaign) -> Figure:
         chart=around_one(frame, say("mixed_twin.twin.chart", second=second, first=first)),
         table=pd.DataFrame(
             {
-                "metric": [METRICS[m].label for m in frame["metric"]],
+                "metric": [words.told(METRICS[m].label) for m in frame["metric"]],
                 "unit": [METRICS[m].unit for m in frame["metric"]],
                 first: frame["baseline"],
                 second: frame["candidate"],
@@ -178,9 +178,9 @@ def _trade(frame: pd.DataFrame, first: str, second: str) -> str:
         info = METRICS[row["metric"]]
         gain = row["ratio"] if info.better == "higher" else 1 / row["ratio"]
         if gain > 1.05:
-            better.append((gain, info.label))
+            better.append((gain, words.told(info.label)))
         elif gain < 1 / 1.05:
-            worse.append((1 / gain, info.label))
+            worse.append((1 / gain, words.told(info.label)))
     text = words.capital(say("mixed_twin.trade.text", second=second, first=first))
     if better and worse:
         (gain, what), (loss, price) = max(better), max(worse)

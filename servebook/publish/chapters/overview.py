@@ -194,7 +194,7 @@ def glance(campaign: Campaign) -> Figure:
             second=common.label(campaign, second),
             first=common.label(campaign, first),
         )
-        mark = f" {pair}: {common.comparison(campaign, (first, second)).words}."
+        mark = f" {pair}: {common.marked(common.comparison(campaign, (first, second)))}."
         mark = mark.replace("..", ".")
     rule = (
         say("overview.glance.rule_row_client_lengths")
@@ -206,7 +206,7 @@ def glance(campaign: Campaign) -> Figure:
     table = pd.DataFrame(
         {
             "workload": lines["workload"],
-            "metric": [METRICS[m].label for m in lines["metric"]],
+            "metric": [words.told(METRICS[m].label) for m in lines["metric"]],
             "configuration": common.labels(campaign, lines["configuration"]),
             "value": lines["value"],
             "unit": [METRICS[m].unit for m in lines["metric"]],
@@ -234,7 +234,7 @@ def glance(campaign: Campaign) -> Figure:
         table=table,
         alt=f"{title}. "
         + " ".join(
-            f"{r['workload']}, {METRICS[r['metric']].label}: "
+            f"{r['workload']}, {words.told(METRICS[r['metric']].label)}: "
             f"{common.label(campaign, r['configuration'])} {_shown(r['value'], r['metric'])}."
             for r in lines.to_dict("records")
         ),

@@ -140,10 +140,10 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
                 else say("reproducibility.side_by_side.client")
             ),
             "deviation": r["deviation"],
-            "kind": METRICS[r["metric"]].label,
+            "kind": words.told(METRICS[r["metric"]].label),
             "tip": say(
                 "reproducibility.side_by_side.tip",
-                metrics=METRICS[r["metric"]].label,
+                metrics=words.told(METRICS[r["metric"]].label),
                 value_here=words.number(r["value_here"]),
                 value_there=words.number(r["value_there"]),
             ),
@@ -154,8 +154,8 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
         {
             "row": say("reproducibility.side_by_side.here", what=r["what"]),
             "deviation": r["deviation"],
-            "kind": METRICS[r["metric"]].label,
-            "tip": METRICS[r["metric"]].label,
+            "kind": words.told(METRICS[r["metric"]].label),
+            "tip": words.told(METRICS[r["metric"]].label),
             "front": False,
         }
         for r in around.to_dict("records")
@@ -191,7 +191,7 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
                 "Requests in flight": rows["concurrency"],
                 "Client here": rows["client_here"],
                 "Client there": rows["client_there"],
-                "Metric": [METRICS[m].label for m in rows["metric"]],
+                "Metric": [words.told(METRICS[m].label) for m in rows["metric"]],
                 "Unit": [METRICS[m].unit for m in rows["metric"]],
                 "Here": rows["value_here"],
                 "There": rows["value_there"],

@@ -159,7 +159,7 @@ def on_off(campaign: Campaign) -> Figure:
                 "Configuration": common.labels(campaign, found["configuration"]),
                 "Client": found["client"],
                 "Requests in flight": found["concurrency"],
-                "Metric": [METRICS[m].label for m in found["metric"]],
+                "Metric": [words.told(METRICS[m].label) for m in found["metric"]],
                 "Unit": [METRICS[m].unit for m in found["metric"]],
                 "Off": found["off"],
                 "On": found["on"],
@@ -260,7 +260,7 @@ def on_off_statement(campaign: Campaign) -> Statement:
         id=f"{_ID}-verdict",
         sentence=say(
             "reuse.on_off_statement.sentence_kv_reuse_against",
-            metrics=METRICS[top["metric"]].label.lower(),
+            metrics=words.told(METRICS[top["metric"]].label).lower(),
             changes=_changes(rows["change"]),
             run_side=say("reuse.on_off_statement.sentence_run_side_testable") if least < 2 else "",
             noise_words=_noise_words(noise(campaign)),

@@ -151,7 +151,12 @@ def shared_prefix(campaign: Campaign) -> Figure:
                 "Tokens from cache (%)": 100 * ordered["cached_fraction"],
             }
         ),
-        alt=f"{title}. " + " ".join(f"{p['label']}." for p in parts if p["part"] == "sent before"),
+        alt=f"{title}. "
+        + " ".join(
+            f"{p['label']}."
+            for p in parts
+            if p["part"] == say("reuse_prefix.shared_prefix.sent_before")
+        ),
         source=say(
             "reuse_prefix.shared_prefix.source", records_of=common.records_of(campaign, len(found))
         ),

@@ -125,7 +125,7 @@ def same_traffic(campaign: Campaign) -> Figure:
             client=one["client"],
             labels=labels[0],
             labels_2=labels[1],
-            compared=compared.words,
+            compared=common.marked(compared),
             sides=_sides(one, two),
         ),
         chart=paired(

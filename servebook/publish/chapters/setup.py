@@ -197,9 +197,9 @@ def _marks(campaign: Campaign) -> str:
             first=common.label(campaign, first),
             second=common.label(campaign, second),
         )
-        return f"{names}: {pair.words}"
+        return f"{names}: {common.marked(pair)}"
     if len(settings) == 2:
-        return compare(*settings).words
+        return common.marked(compare(*settings))
     return say("setup.marks.manifest_names_pair") if len(settings) > 2 else ""
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from servebook.explain.bounds import slowest_mean_ms
-from servebook.explain.stall_sums import sums
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
 from servebook.publish.chapters.reuse import plain
+from servebook.publish.chapters.stall_rows import chunked, most, rows_of
 from servebook.publish.charts.parts import stacked
 from servebook.publish.charts.tail import on_a_log_rule
 from servebook.publish.output import Figure, Statement
@@ -25,74 +24,15 @@ _MOST = 12
 _LONG_TAIL = 2.0  # p99 over median: below it no second kind of gap is spoken of
 
 
-@common.memo
-def _rows(campaign: Campaign) -> pd.DataFrame:
-    """Mixed conditions with gaps, the prefill ceiling of their configuration and the sums."""
-    every = plain(campaign)
-    rows = every[(every["workload"] == _MIXED) & every["itl_p50_ms"].notna()]
-    rows = rows[rows["tpot_mean_ms"].notna() & (rows["n_gaps_least"] >= 662)]
-    rows = common.styled(campaign, rows)
-    if rows.empty:
-        return rows
-    prefill = every[(every["workload"] == "prefill") & every[_CEILING].notna()]
-    top = prefill.groupby("configuration")[_CEILING].max()
-    rows["ceiling"] = rows["configuration"].map(top).astype(float)
-    parts = [
-        sums(part, None if pd.isna(part["ceiling"].iloc[0]) else float(part["ceiling"].iloc[0]))
-        for _, part in rows.groupby("ceiling", dropna=False, sort=True)
-    ]
-    rows = rows.join(pd.concat(parts))
-    # Median gap in the mix against decode alone, at the same concurrency (and client if it can).
-    decode = every[(every["workload"] == "decode") & every["tpot_mean_ms"].notna()]
-    alone, runs = [], []
-    for row in rows.to_dict("records"):
-        same = decode[
-            (decode["configuration"] == row["configuration"])
-            & (decode["concurrency"] == row["concurrency"])
-        ]
-        own = same[same["client"] == row["client"]]
-        found = own if len(own) else same
-        alone.append(float(found["tpot_mean_ms"].iloc[0]) if len(found) else float("nan"))
-        runs.append(tuple(found["runs"].iloc[0]) if len(found) else ())
-    rows["decode_ms"] = alone
-    rows["decode_runs"] = pd.Series(runs, index=rows.index, dtype=object)
-    return rows.assign(
-        ratio=rows["itl_p99_ms"] / rows["itl_p50_ms"],
-        slowest_ms=[
-            slowest_mean_ms(m, q)
-            for m, q in zip(rows["tpot_mean_ms"], rows["itl_p99_ms"], strict=True)
-        ],
-        row_label=[
-            say("shared.in_flight_2", name=r["name"], concurrency=r["concurrency"])
-            for r in rows.to_dict("records")
-        ],
-    )
-
-
-def _most(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    if len(rows) <= _MOST:
-        return rows, ()
-    rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
-    kept = rows.loc[sorted(rank.sort_values(kind="stable").head(_MOST).index)]
-    return kept, (
-        say("shared.drawn_of_conditions_the_table_has", most_rows=_MOST, n_rows=len(rows)),
-    )
-
-
-def _chunked(campaign: Campaign, name: str) -> bool:
-    c = campaign.manifest.configuration(name)
-    return c is not None and bool(c.chunked_prefill)
-
-
 def arithmetic(campaign: Campaign) -> Figure:
     """Mean time per token as decoding (median gap) and waiting; a prefill's and a stall's size."""
     name = "stall-arithmetic"
-    rows = _rows(campaign)
+    rows = rows_of(campaign)
     if rows.empty:
         return common.absent(
             campaign, name, say("stall_arithmetic.arithmetic.stall_arithmetic"), _MIXED
         )
-    drawn, lost = _most(rows)
+    drawn, lost = most(rows)
     segments, ends = [], []
     for row in drawn.to_dict("records"):
         key = row["row_label"]
@@ -130,7 +70,7 @@ def arithmetic(campaign: Campaign) -> Figure:
         row_label=worst["row_label"],
     )
     sized = rows[rows["ceiling"].notna() & (rows["ratio"] > _LONG_TAIL)]
-    sized = sized[[not _chunked(campaign, c) for c in sized["configuration"]]]
+    sized = sized[[not chunked(campaign, c) for c in sized["configuration"]]]
     size = ""
     if len(sized):
         top = common.top(sized, sized["share_of_decode"])
@@ -144,7 +84,7 @@ def arithmetic(campaign: Campaign) -> Figure:
             stall_prompts=words.number(top["stall_prompts"], 2),
             row_label=top["row_label"],
         )
-    whole = pd.Series([not _chunked(campaign, c) for c in rows["configuration"]], rows.index)
+    whole = pd.Series([not chunked(campaign, c) for c in rows["configuration"]], rows.index)
     table = pd.DataFrame(
         {
             "Configuration": rows["name"],
@@ -203,7 +143,7 @@ def _against(level: float) -> str:
 def stop_statement(campaign: Campaign) -> Statement:
     """Whether the engine stops or slows: median gap against decode alone, as a verdict."""
     name = "stall-stop"
-    rows = _rows(campaign)
+    rows = rows_of(campaign)
     if rows.empty:
         return common.absent_statement(campaign, name, _MIXED)
     known = rows[rows["decode_ms"].notna()]
@@ -256,11 +196,11 @@ def stop_statement(campaign: Campaign) -> Statement:
 def hidden_tail(campaign: Campaign) -> Figure:
     """What mean and p99 alone say of the slowest 1 %: their average at least, per condition."""
     name = "stall-hidden-tail"
-    rows = _rows(campaign)
+    rows = rows_of(campaign)
     if rows.empty:
         return common.absent(campaign, name, say("stall_arithmetic.hidden_tail.p99_show"), _MIXED)
     above = rows[rows["tpot_mean_ms"] > rows["itl_p99_ms"]]
-    drawn, lost = _most(rows)
+    drawn, lost = most(rows)
     bound = drawn["slowest_ms"].where(drawn["slowest_ms"] > drawn["itl_p99_ms"])
     none = bool(bound.isna().all())
     chart = on_a_log_rule(
@@ -344,7 +284,7 @@ def hidden_tail(campaign: Campaign) -> Figure:
 def tail_range(campaign: Campaign) -> Statement:
     """The range of p99 over median over configurations, or over concurrencies, as a verdict."""
     name = "tail-range"
-    rows = _rows(campaign)
+    rows = rows_of(campaign)
     if rows.empty:
         return common.absent_statement(campaign, name, _MIXED)
     keys = ["client", "isl", "osl", "concurrency"]

@@ -122,7 +122,7 @@ def throughput(campaign: Campaign, sweep: Sweep) -> Figure:
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
         notes=(
-            f"{METRICS[sweep.throughput].label}: {METRICS[sweep.throughput].definition}.",
+            common.defined(sweep.throughput),
             *common.left_out_notes(campaign, sweep.workload),
         ),
     )
@@ -150,7 +150,7 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
         p99=rows[f"{family}_p99_ms"].where(~few),
         beyond=100 * beyond_lowest(rows, metric),
     )
-    statistic_label = METRICS[metric].label
+    statistic_label = words.told(METRICS[metric].label)
     columns = [
         ("name", "configuration"),
         ("client", "client"),
@@ -165,7 +165,7 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
     ]
     if family == "ttft":
         columns.insert(-1, ("beyond", "share beyond the lowest concurrency (%)"))
-    notes = [f"{statistic_label}: {METRICS[metric].definition}."]
+    notes = [common.defined(metric)]
     if few.any():
         notes.append(say("sweep.latency.note_p99_given_runs"))
     if little.any():
@@ -198,7 +198,7 @@ def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:
     line = lead(rows, metric)
     first, last = line.iloc[0], line.iloc[-1]
     who = f" ({first['name']})" if common.several(rows["series"]) else ""
-    what = METRICS[metric].label
+    what = words.told(METRICS[metric].label)
     if len(line) == 1:
         return say(
             "sweep.growth.concurrency",
@@ -296,7 +296,7 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
                 + (
                     say(
                         "sweep.verdict.would_change_pair_differs_setting",
-                        differ=words.listed(compared.differ),
+                        differ=words.listed(map(words.told, compared.differ)),
                     )
                     if len(compared.differ) > 1
                     else ""

@@ -34,9 +34,9 @@ def clients(campaign: Campaign) -> Figure:
             missing=say("trust_clients.clients.missing"),
         )
     dots = found.assign(
-        row=[METRICS[m].label for m in found["metric"]],
+        row=[words.told(METRICS[m].label) for m in found["metric"]],
         verdict=[
-            say("trust_clients.clients.verdict")
+            "differs by definition"
             if not row["same_definition"]
             else "agrees"
             if abs(row["deviation"]) <= CLIENTS_AGREE
@@ -140,9 +140,9 @@ def clients(campaign: Campaign) -> Figure:
 def _family(metric: str) -> str:
     """The row of a metric in the chart: one for all throughputs, one per latency."""
     if "throughput" in metric:
-        return "Throughputs"
+        return say("trust_clients.family")
     family = metric.split("_", 1)[0]
-    return LATENCIES[family][0] if family in LATENCIES else METRICS[metric].label
+    return LATENCIES[family][0] if family in LATENCIES else words.told(METRICS[metric].label)
 
 
 def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:
@@ -157,7 +157,7 @@ def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "client": who,
-                "metric": METRICS[str(metric)].label
+                "metric": words.told(METRICS[str(metric)].label)
                 + (say("trust_clients.by_metric.metric", own=own) if own else ""),
                 "unit": METRICS[str(metric)].unit,
                 "same definition (runs)": len(same),
@@ -201,7 +201,7 @@ def own_against_native(campaign: Campaign) -> Figure:
     off = same[same["deviation"].abs() > AGREEMENT]
     other = shown[~shown["same_definition"]]
     verdicts = [
-        say("trust_clients.clients.verdict")
+        "differs by definition"
         if not row["same_definition"]
         else "agrees"
         if abs(row["deviation"]) <= AGREEMENT

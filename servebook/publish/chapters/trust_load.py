@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from servebook.measure import load
-from servebook.measure.metrics import METRICS
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.charts.deviations import around_zero
@@ -102,7 +101,7 @@ def load_held(campaign: Campaign) -> Figure:
         alt=f"{title}.",
         source=common.records_of(campaign, len(known)),
         runs=tuple(sorted(known.index)),
-        notes=(f"{METRICS['mean_in_flight'].label}: {METRICS['mean_in_flight'].definition}.",),
+        notes=(common.defined("mean_in_flight"),),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from servebook.measure.metrics import METRICS
@@ -42,7 +44,7 @@ def summaries_alone(campaign: Campaign) -> Figure:
     wide = shown.set_index(["run_id", "metric"])["value"].unstack("metric")  # noqa: PD010
     wide = wide.reindex(index=pd.unique(found["run_id"]))
     columns = {
-        f"{METRICS[name].label} ({METRICS[name].unit})": wide[name].to_numpy()
+        f"{words.told(METRICS[name].label)} ({METRICS[name].unit})": wide[name].to_numpy()
         for name in _SHOWN
         if name in wide
     }
@@ -59,8 +61,7 @@ def summaries_alone(campaign: Campaign) -> Figure:
     )
     means = shown[shown["definition"] != ""]
     notes = [
-        f"{client}, {words.listed(sorted({METRICS[m].label for m in part['metric']}), most=4)}: "
-        f"{definition}."
+        f"{client}, {_metrics(part['metric'])}: {definition}."
         for (client, definition), part in means.groupby(["client", "definition"], sort=True)
     ]
     rows = rows.dropna(axis="columns", how="all")
@@ -78,3 +79,7 @@ def summaries_alone(campaign: Campaign) -> Figure:
         notes=tuple(notes),
         open_table=True,
     )
+
+
+def _metrics(names: Iterable[str]) -> str:
+    return words.listed(sorted({words.told(METRICS[m].label) for m in names}), most=4)

@@ -121,7 +121,7 @@ def lost_over_tokens(
             text.mark_text(align="left", dx=6, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text=say("charts.anatomy.lost_over_tokens.text"),
+                text="label:N",
                 color=alt.Color("ink:N", scale=None),
             ),
         ]

@@ -95,7 +95,7 @@ def grid(
                 baseline="middle",
                 lineHeight=LINE_PX,
             )
-            .encode(x=x, y=alt.Y("label_y:Q"), text=say("charts.cells.grid.label"), color=ink)
+            .encode(x=x, y=alt.Y("label_y:Q"), text="label:N", color=ink)
         )
     if len(along):
         layers.append(
@@ -104,17 +104,17 @@ def grid(
                 fontWeight="bold", baseline="middle", color=theme.INK, lineHeight=LINE_PX,
                 stroke="white", strokeWidth=5, strokeJoin="round",
             )
-            .encode(x=x, y=y, text=say("charts.cells.grid.text"))
+            .encode(x=x, y=y, text="text:N")
         )  # fmt: skip
         layers.append(
             alt.Chart(along)
             .mark_text(fontWeight="bold", baseline="middle", color=theme.INK, lineHeight=LINE_PX)
-            .encode(x=x, y=y, text=say("charts.cells.grid.text"))
+            .encode(x=x, y=y, text="text:N")
         )
     layers.append(
         alt.Chart(columns)
         .mark_text(baseline="top", dy=6, lineHeight=LINE_PX - 1, color=theme.INK)
-        .encode(x=x, y=alt.value("height"), text=say("charts.cells.grid.head"))
+        .encode(x=x, y=alt.value("height"), text="head:N")
     )
     return theme.finish(alt.layer(*layers), height=height)
 
@@ -139,7 +139,7 @@ def _empty_cells(columns: pd.DataFrame, x_scale: alt.Scale) -> list[Any]:
             boxes.encode(
                 x=alt.X("column:Q", scale=x_scale, axis=None),
                 y=alt.value("height"),
-                text=say("charts.cells.empty_cells.text"),
+                text="lacking:N",
             ),
             baseline="top",
             dy=4 - room,
@@ -172,6 +172,6 @@ def _beside_rules(across: pd.DataFrame, x: alt.X, n: int) -> list[Any]:
                 color=theme.INK,
                 lineHeight=LINE_PX,
             )
-            .encode(x=x, y=alt.Y("middle:Q"), text=say("charts.cells.grid.text"))
+            .encode(x=x, y=alt.Y("middle:Q"), text="text:N")
         )
     return layers

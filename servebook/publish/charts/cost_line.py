@@ -76,7 +76,7 @@ def over_load(
             .encode(
                 x=alt.X("x_high:Q"),
                 y=alt.Y("y_high:Q"),
-                text=say("charts.cost_line.over_load.text"),
+                text="label:N",
                 color=alt.Color("ink:N", scale=None),
             )
         )

@@ -9,7 +9,6 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import LINE_PX, Range, label_positions
-from servebook.publish.text import say
 
 __all__ = ["end_column"]
 
@@ -60,7 +59,7 @@ def end_column(
         .encode(
             x=alt.X("edge:Q"),
             y=alt.Y("label_y:Q"),
-            text=say("charts.ends.end_column.text"),
+            text="label:N",
             color=alt.Color("ink:N", scale=None),
         )
     )

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["WAITING", "over_time", "running_and_waiting"]
 
@@ -33,7 +34,11 @@ def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
         axis=alt.Axis(grid=False, labelLimit=300),
         scale=alt.Scale(domain=order),
     )
-    x = alt.X("at:Q", title="requests in the engine", scale=alt.Scale(domain=[0, 1.35 * top]))
+    x = alt.X(
+        "at:Q",
+        title=say("charts.engine_side.running_and_waiting.title"),
+        scale=alt.Scale(domain=[0, 1.35 * top]),
+    )
     ran = rows.assign(at=0.0, upto=rows["running"], fill=rows["colour"])
     waited = rows.assign(at=rows["running"], upto=rows["running"] + rows["waiting"], fill=WAITING)
     bars = pd.concat([ran, waited], ignore_index=True)
@@ -71,11 +76,15 @@ def over_time(steps: pd.DataFrame, bands: pd.DataFrame) -> Any:
     roof = max(1.0, 1.2 * top)
     x = alt.X(
         "t_s:Q",
-        title="seconds since the first run began",
+        title=say("charts.engine_side.over_time.title"),
         scale=alt.Scale(domain=[float(steps["t_s"].min()), float(steps["t_s"].max())], nice=False),
         axis=alt.Axis(tickCount=8),
     )
-    y = alt.Y("value:Q", title="requests in the engine", scale=alt.Scale(domain=[0, roof]))
+    y = alt.Y(
+        "value:Q",
+        title=say("charts.engine_side.running_and_waiting.title"),
+        scale=alt.Scale(domain=[0, roof]),
+    )
     bands = bands.assign(t_s=bands["start_s"], value=bands["set"], bottom=0.0, top=roof)
     kinds = ["running", "waiting"]
     look = alt.Scale(domain=kinds, range=[theme.PLAIN, WAITING])

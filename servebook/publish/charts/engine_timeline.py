@@ -13,6 +13,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["LANE_PX", "timeline"]
 
@@ -42,13 +43,13 @@ def timeline(blocks: pd.DataFrame, kinds: list[tuple[str, str]], runs: pd.DataFr
     window = alt.param(name="shown", expr=f"({json.dumps(facts)})[run]")
     x = alt.X(
         "t0_s:Q",
-        title="seconds since the run's first request",
+        title=say("charts.engine_timeline.timeline.title_seconds_since_run"),
         scale=alt.Scale(domain=[alt.ExprRef("shown[0]"), alt.ExprRef("shown[1]")], nice=False),
         axis=alt.Axis(format="~g", tickCount=8),
     )
     y = alt.Y(
         "a:Q",
-        title="requests in flight, a lane each",
+        title=say("charts.engine_timeline.timeline.title_requests_flight_lane"),
         scale=alt.Scale(
             domain=[alt.ExprRef("shown[3]"), alt.ExprRef(f"-{_ROOM} * shown[3]")], nice=False
         ),

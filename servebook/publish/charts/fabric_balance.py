@@ -49,7 +49,7 @@ def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
             bar("sent", 1.0),
             alt.Chart(pd.DataFrame([{"zero": 0.0}])).mark_rule(color=theme.INK).encode(x="zero:Q"),
             base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(
-                x=x("sent"), text=say("charts.fabric_balance.balance.text")
+                x=x("sent"), text="text:N"
             ),
             *words_above(base, y, dy=-1),
         ),

@@ -122,10 +122,10 @@ def _panel(
             .encode(x=x, y=y, detail="series:N"),
             alt.Chart(labels)
             .mark_text(baseline="top", dy=3, color=theme.INK)
-            .encode(x=x, y=alt.value(0), text=say("charts.fabric_time.panel.words")),
+            .encode(x=x, y=alt.value(0), text="words:N"),
             alt.Chart(breaks)
             .mark_text(baseline="bottom", dy=-3, align="left", color=theme.INK)
-            .encode(x=x, y=alt.value(_TALL), text=say("charts.fabric_time.panel.what_n")),
+            .encode(x=x, y=alt.value(_TALL), text="what:N"),
         ]
     chart = alt.layer(*layers).properties(width=_PLOT, height=_FLAT if whole else _TALL)
     return chart if whole else chart.properties(title=alt.TitleParams(panel.title, offset=6))

@@ -74,9 +74,7 @@ def _beside(
     for at, align, part in (("max", "left", placed[right]), ("min", "right", placed[~right])):
         if len(part):
             layers += theme.haloed(
-                alt.Chart(part.assign(at=part[at])).encode(
-                    x=x("at"), y=y, text=say("charts.fabric_tokens.beside.text")
-                ),
+                alt.Chart(part.assign(at=part[at])).encode(x=x("at"), y=y, text="text:N"),
                 align=align,
                 baseline="middle",
                 dx=10 if align == "left" else -10,

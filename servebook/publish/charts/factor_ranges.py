@@ -76,7 +76,7 @@ def ranges(rows: pd.DataFrame, dots: pd.DataFrame, x_title: str) -> Any:
     layers += [
         base.mark_text(align="left", baseline="middle", dx=9, dy=10, fontWeight="bold").encode(
             x=x("high"),
-            text=say("charts.factor_ranges.ranges.text"),
+            text="text:N",
             color=alt.Color("ink:N", scale=None),
         ),
         *words_above(base, y, dy=-3),

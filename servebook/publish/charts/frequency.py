@@ -85,7 +85,7 @@ def against_one_percent(
         ).encode(
             x=alt.value("width"),
             y=alt.Y("bottom:Q"),
-            text=say("charts.frequency.against_one_percent.text"),
+            text="text:N",
         ),
     ]
     if expected is not None and len(expected):
@@ -147,7 +147,7 @@ def against_one_percent(
             alt.Chart(part).encode(
                 x=x,
                 y=alt.Y("label_y:Q"),
-                text=say("charts.frequency.against_one_percent.text"),
+                text="text:N",
                 color=alt.Color("ink:N", scale=None),
             ),
             align="right" if left else "left",

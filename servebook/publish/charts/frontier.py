@@ -67,9 +67,7 @@ def frontier(rows: pd.DataFrame) -> Any:
         ),
         # Above the point and to its right, where no line of falling speed runs.
         *theme.haloed(
-            base.encode(
-                text=say("charts.frontier.frontier.text"), color=alt.Color("ink:N", scale=None)
-            ),
+            base.encode(text="text:N", color=alt.Color("ink:N", scale=None)),
             align="left",
             baseline="bottom",
             dx=6,

@@ -71,7 +71,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
             # Right of the plot, where no value stands.
             rules.mark_text(
                 align="left", baseline="middle", dx=6, color=theme.MUTED, fontStyle="italic"
-            ).encode(x=alt.value("width"), text=say("charts.gains.per_doubling.text")),
+            ).encode(x=alt.value("width"), text="text:N"),
             base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
                 color=colour, detail="series:N", order="middle:Q"
             ),
@@ -92,7 +92,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
                 alt.Chart(placed).encode(
                     x=x,
                     y=alt.Y("label_y:Q"),
-                    text=say("charts.gains.per_doubling.text"),
+                    text="text:N",
                     color=alt.Color("ink:N", scale=None),
                 ),
                 align="left",

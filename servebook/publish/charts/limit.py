@@ -93,9 +93,7 @@ def _panel(
         ),
         *_labels(points, column, x, y, top),
         *theme.haloed(
-            alt.Chart(band).encode(
-                x=alt.X("from:Q"), y=alt.value(0), text=say("charts.limit.panel.text")
-            ),
+            alt.Chart(band).encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
             align="right",
             baseline="top",
             dx=-5,

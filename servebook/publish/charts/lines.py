@@ -114,7 +114,7 @@ def over_concurrency(
     layers.append(base.mark_point(size=85).encode(color=colour, shape=shape, tooltip=tooltip))
     if remarks is not None and len(remarks):
         layers += theme.haloed(
-            alt.Chart(remarks).encode(x=x, y=y, text=say("charts.lines.over_concurrency.text")),
+            alt.Chart(remarks).encode(x=x, y=y, text="text:N"),
             align="right",
             dx=-7,
             dy=-11,
@@ -158,7 +158,7 @@ def _pairs(pairs: pd.DataFrame, x: alt.X, last: float, y_range: Range, height: i
                 alt.Chart(part).encode(
                     x=x,
                     y=alt.Y("low:Q" if below else "middle:Q"),
-                    text=say("charts.lines.over_concurrency.text"),
+                    text="text:N",
                 ),
                 align="right" if left else "left",
                 baseline="top" if below else "middle",
@@ -191,6 +191,6 @@ def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> l
         layers.append(
             alt.Chart(part)
             .mark_text(baseline="bottom", dy=-4 - LINE_PX * level, color=theme.MUTED)
-            .encode(x=x, y=alt.Y("top:Q"), text=say("charts.lines.over_concurrency.text"))
+            .encode(x=x, y=alt.Y("top:Q"), text="text:N")
         )
     return layers

@@ -9,7 +9,6 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme, words
-from servebook.publish.text import say
 from servebook.read.manifest import Configuration
 
 __all__ = ["ROW_PX", "column_letters", "heads_of", "of_settings"]
@@ -99,7 +98,7 @@ def of_settings(
                 fontWeight="bold" if heavy else "normal",
                 color=theme.INK if heavy else theme.MUTED,
             )
-            .encode(x=x, y=y, text=say("charts.matrix.of_settings.text"))
+            .encode(x=x, y=y, text="text:N")
         )
     layers += [
         head.mark_point(size=85, xOffset=8).encode(
@@ -119,7 +118,7 @@ def of_settings(
         ).encode(
             x=x,
             y=y,
-            text=say("charts.matrix.of_settings.text"),
+            text="text:N",
             color=alt.Color("ink:N", scale=None),
         ),
     ]

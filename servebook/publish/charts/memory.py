@@ -59,14 +59,14 @@ def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt
         *bars,
         line,
         *theme.haloed(
-            head.encode(text=say("charts.memory.memory_bars.name")),
+            head.encode(text="name:N"),
             align="left",
             baseline="bottom",
             dy=-29,
             color=theme.MUTED,
         ),
         *theme.haloed(
-            head.encode(text=say("charts.memory.memory_bars.words")),
+            head.encode(text="words:N"),
             align="left",
             baseline="bottom",
             dy=-14,

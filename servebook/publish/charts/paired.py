@@ -66,7 +66,7 @@ def paired(
         layers.append(
             alt.Chart(heads)
             .mark_text(align="left", baseline="middle", dy=4, fontWeight="bold")
-            .encode(x=alt.value(0), y=y, text=say("charts.paired.paired.text"), color=ink)
+            .encode(x=alt.value(0), y=y, text="label:N", color=ink)
         )
     left = pairs["value"] < start
     for part, side in ((pairs[left], "right"), (pairs[~left], "left")):

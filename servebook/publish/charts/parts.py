@@ -62,7 +62,7 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
         )
     layers += [
         base.mark_text(align="left", baseline="middle", dx=8, dy=8).encode(
-            x=x("end"), text=say("charts.parts.stacked.text")
+            x=x("end"), text="text:N"
         ),
         *words_above(base, y, dy=-2),
     ]

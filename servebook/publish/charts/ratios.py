@@ -9,7 +9,6 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
-from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "around_one"]
 
@@ -44,7 +43,7 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
         base.mark_rule(strokeWidth=5, opacity=0.4).encode(x=x, x2="one:Q", color=colour),
         base.mark_point(size=90, shape="circle").encode(x=x, color=colour),
         *theme.haloed(
-            base.encode(x=alt.value(0), text=say("charts.ratios.around_one.label")),
+            base.encode(x=alt.value(0), text="label:N"),
             align="left",
             baseline="bottom",
             dy=-11,
@@ -65,7 +64,7 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
                 .encode(
                     x=x,
                     y=y,
-                    text=say("charts.ratios.around_one.text"),
+                    text="text:N",
                     color=alt.Color("ink:N", scale=None),
                 )
             )

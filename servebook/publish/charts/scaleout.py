@@ -64,7 +64,7 @@ def projected(
             .encode(x=alt.X("from:Q", scale=x_scale), x2="to:Q"),
             alt.Chart(shade)
             .mark_text(align="left", baseline="top", dx=4, dy=4, color=theme.MUTED)
-            .encode(x=alt.X("from:Q"), y=alt.value(0), text=say("charts.scaleout.projected.text")),
+            .encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
             alt.Chart(labelled)
             .mark_rule(strokeDash=[2, 3])
             .encode(x=alt.X("start:Q"), x2="edge:Q", y=alt.Y("ceiling:Q"), color=colour),
@@ -88,7 +88,7 @@ def projected(
             .encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text=say("charts.scaleout.projected.label"),
+                text="label:N",
                 color=alt.Color("ink:N", scale=None),
             ),
         ),

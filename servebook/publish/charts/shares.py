@@ -55,7 +55,7 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
                 ],
             ),
             head.mark_text(align="left", baseline="bottom", dy=-9, color=theme.INK).encode(
-                x=alt.value(0), text=say("charts.shares.of_a_whole.text")
+                x=alt.value(0), text="label:N"
             ),
         ),
         height=ROW_PX * len(order) + 60,

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.text import say
 
 __all__ = ["in_flight_over_time"]
 
@@ -28,13 +29,13 @@ def in_flight_over_time(
     row = window.iloc[0]
     x = alt.X(
         "second:Q",
-        title="seconds from the run's first request",
+        title=say("charts.steady.in_flight_over_time.title_seconds_run_first"),
         scale=alt.Scale(domain=[0, row["last"]], nice=False),
     )
     top = max(float(levels["level"].max()), float(row["limit"]))
     y = alt.Y(
         "level:Q",
-        title="requests in flight",
+        title=say("shared.requests_in_flight"),
         scale=alt.Scale(domain=[0, top * 1.22], nice=False),
         axis=alt.Axis(tickMinStep=1),
     )

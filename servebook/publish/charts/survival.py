@@ -16,7 +16,6 @@ from servebook.publish.charts.layout import (
     log_scale,
     log_ticks,
 )
-from servebook.publish.text import say
 
 __all__ = ["longer_than"]
 
@@ -107,7 +106,7 @@ def longer_than(
             base.mark_text(align="left", dx=5, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text=say("charts.survival.longer_than.text"),
+                text="text:N",
                 color=alt.Color("ink:N", scale=None),
             ),
         ]

@@ -67,7 +67,7 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
             ),
             ends.mark_text(align="left", dx=11, baseline="middle").encode(
                 x=x("end"),
-                text=say("charts.tail.on_a_log_rule.text"),
+                text="text:N",
                 color=alt.Color("ink:N", scale=None),
             ),
             *words_above(base, y, dy=-11),
