@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from servebook.read.cluster import Call, each, scheduler
 
-__all__ = ["each_run"]
+__all__ = ["each_run", "try_there"]
 
 J = TypeVar("J", bound=tuple[Any, ...])
 T = TypeVar("T")
@@ -20,12 +20,25 @@ T = TypeVar("T")
 def each_run(function: Callable[..., T], jobs: Iterable[J]) -> Iterator[tuple[J, T]]:
     """Each job with ``function(*job)``, in the order of ``jobs``, which here is drawn on lazily.
 
-    Raises what ``function`` raises; ServebookError where a cluster was asked for and cannot do it.
+    What a worker cannot do for want of a file is done here. Raises what ``function`` raises, and
+    ServebookError where a cluster was asked for and cannot do it.
     """
     if not scheduler():
         for job in jobs:
             yield job, function(*job)
         return
     asked = list(jobs)
-    name = f"{function.__module__}:{function.__qualname__}"
-    yield from zip(asked, each([Call(name, job) for job in asked]) if asked else [], strict=True)
+    calls = [Call(f"{__name__}:try_there", (function, job)) for job in asked]
+    for job, (done, result) in zip(asked, each(calls) if calls else [], strict=True):
+        yield job, result if done else function(*job)
+
+
+def try_there(function: Callable[..., T], job: tuple[Any, ...]) -> tuple[bool, T | None]:
+    """On a worker: the result; or that this worker lacks a file that the job reads.
+
+    Gaps of large runs are files in the cache folder, which a worker may not see.
+    """
+    try:
+        return True, function(*job)
+    except FileNotFoundError:
+        return False, None

@@ -17,12 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.gap_table import GapTable
-from servebook.measure.gap_values import (
-    GapValues,
-    gap_positions,
-    statistics,
-    values_by_run,
-)
+from servebook.measure.each_run import each_run
+from servebook.measure.gap_values import gap_positions, statistics, values_by_run
 from servebook.measure.metrics import COUNTS, ITL_STATISTICS, LATENCIES, STATISTICS, VALUES
 from servebook.measure.once import once
 from servebook.tables import Tables
@@ -153,6 +149,8 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
     runs = tables.runs.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     requests = request_metrics(tables)
     gaps = values_by_run(tables, requests, requests["status"].to_numpy() == "ok")
+    pooled = each_run(statistics, ((own, ITL_STATISTICS) for own in gaps.values()))
+    itl = dict(zip(gaps, (found for _, found in pooled), strict=True))
     by_run = requests.groupby("run_id", sort=False).indices
     rows = []
     for _, run in runs.iterrows():
@@ -161,8 +159,9 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
         if run["level"] == "summary" or rows_of_run is None:
             row |= _summary(run)
         else:
-            own = gaps.get(run["run_id"], GapValues())
-            row |= _measured(run, requests.iloc[rows_of_run], own)
+            n_gaps = len(gaps.get(run["run_id"], ()))
+            none = dict.fromkeys(ITL_STATISTICS, np.nan)
+            row |= _measured(run, requests.iloc[rows_of_run], n_gaps, itl.get(run["run_id"], none))
         rows.append(row)
     counts = [m.name for m in COUNTS]
     values = [m.name for m in VALUES]
@@ -174,7 +173,9 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
     return out
 
 
-def _measured(run: pd.Series[Any], requests: pd.DataFrame, gaps: GapValues) -> dict[str, Any]:
+def _measured(
+    run: pd.Series[Any], requests: pd.DataFrame, n_gaps: int, itl: dict[str, float]
+) -> dict[str, Any]:
     status = requests["status"].to_numpy()
     ok = requests[status == "ok"]
     row: dict[str, Any] = {
@@ -183,7 +184,7 @@ def _measured(run: pd.Series[Any], requests: pd.DataFrame, gaps: GapValues) -> d
         "n_failed": int((status == "failed").sum()),
         "n_cancelled": int((status == "cancelled").sum()),
         "n_lost": run["n_lost"] if pd.notna(run["n_lost"]) else np.nan,
-        "n_gaps": len(gaps),
+        "n_gaps": n_gaps,
         "n_short_output": int(ok["short_output"].sum()),
         "isl_mean": ok["isl"].mean(),
         "osl_mean": ok["osl"].mean(),
@@ -202,7 +203,7 @@ def _measured(run: pd.Series[Any], requests: pd.DataFrame, gaps: GapValues) -> d
         row[name] = amount / duration_s if duration_s > 0 else np.nan
     for family in LATENCIES:
         if family == "itl":
-            found = statistics(gaps, ITL_STATISTICS)
+            found = itl
         else:
             values = ok[f"{family}_ms"].to_numpy()
             values = values[~np.isnan(values)]
@@ -218,8 +219,8 @@ def _measured(run: pd.Series[Any], requests: pd.DataFrame, gaps: GapValues) -> d
         row[name] = _statistics(rows[column].dropna().to_numpy(), (statistic,))[statistic]
     # Tokens after the first of each request: as many as its gaps, if each chunk is one token.
     later_tokens = float((ok["osl"] - 1).clip(lower=0).sum())
-    row["gaps_per_output_token"] = len(gaps) / later_tokens if later_tokens > 0 else np.nan
-    row["itl_basis"] = _itl_basis(len(gaps), row["gaps_per_output_token"])
+    row["gaps_per_output_token"] = n_gaps / later_tokens if later_tokens > 0 else np.nan
+    row["itl_basis"] = _itl_basis(n_gaps, row["gaps_per_output_token"])
     tpot, median = row["tpot_mean_ms"], row["itl_p50_ms"]
     row["output_per_user_tok_s"] = 1e3 / tpot if tpot > 0 else np.nan
     row["running_batch"] = row["output_throughput_tok_s"] * tpot / 1e3

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from servebook.errors import DumpError
-from servebook.measure.each_run import each_run
+from servebook.measure.each_run import each_run, try_there
+from servebook.measure.runs import run_metrics
 from servebook.measure.stall_report import stalls
 from servebook.measure.stalled_gaps import gap_stalls
 from servebook.measure.steps import timelines
 from servebook.read.cluster import ClusterFaultError
 from servebook.read.discover import read_tree
 from servebook.read.source import printable
+from servebook.read.spool import crc32_of
+from servebook.tables import Tables
 from tests.read.clusters import Cluster, started
 
 LOOPBACK = Path(__file__).parents[2] / "data" / "loopback" / "raw" / "aiperf"
@@ -71,14 +74,29 @@ def test_steps_and_stalls_are_those_of_here(
     monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "here"))
     tables = read_tree(folder)
     here = list(timelines(tables)), gap_stalls(tables), stalls(folder, tmp_path / "here.parquet")
+    metrics = run_metrics(tables)
     assert len(here[0]) > 3
     monkeypatch.setenv("SERVEBOOK_SCHEDULER", two_workers.address)
     monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "there"))
     lines = list(timelines(tables))
     assert all(same(a, b) for a, b in zip(here[0], lines, strict=True))
     assert gap_stalls(tables).equals(here[1])
+    assert run_metrics(Tables.concat([tables])).equals(metrics)
     assert stalls(folder, tmp_path / "there.parquet") == here[2]
     bytes_here, bytes_there = (
         (tmp_path / f"{place}.parquet").read_bytes() for place in ("here", "there")
     )
     assert bytes_here == bytes_there
+
+
+def test_what_a_worker_lacks_a_file_for_is_done_here(
+    two_workers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVEBOOK_SCHEDULER", two_workers.address)
+    (tmp_path / "a").write_text("x")
+    jobs = [(tmp_path / "a",)]
+    assert list(each_run(crc32_of, jobs)) == [(jobs[0], crc32_of(tmp_path / "a"))]
+    assert try_there(crc32_of, (tmp_path / "none",)) == (False, None)
+    # Nobody has this one: the error is that of here.
+    with pytest.raises(FileNotFoundError):
+        list(each_run(crc32_of, [(tmp_path / "none",)]))
