@@ -29,6 +29,7 @@ class About:
     versions: dict[str, str]
     command: str
     issues: tuple[dict[str, Any], ...] = ()  # as ``known_issues`` tells them
+    configurations: tuple[dict[str, str], ...] = ()  # name and label, as the manifest states them
     masked: str = ""  # what the page calls by other names, in words
 
     @property
@@ -39,7 +40,9 @@ class About:
 
 def restored(fields: dict[str, Any]) -> About:
     """What ``dataclasses.asdict`` and JSON made of an ``About``, as one again."""
-    lists = {name: tuple(fields[name]) for name in ("inputs", "findings", "issues")}
+    lists = {
+        name: tuple(fields[name]) for name in ("inputs", "findings", "issues", "configurations")
+    }
     return About(**{**fields, **lists})
 
 
@@ -97,5 +100,9 @@ def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> 
         versions=_versions(),
         command=f"servebook build {spelled(root, home)}",
         issues=_issues(campaign),
+        configurations=tuple(
+            {"name": one.name, "label": one.label}
+            for one in getattr(manifest, "configurations", ())
+        ),
         masked=_masked(campaign),
     )

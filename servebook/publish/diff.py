@@ -23,6 +23,7 @@ from servebook.publish.check import write
 from servebook.publish.checks import problems
 from servebook.publish.collect import chapter, collect
 from servebook.publish.diff_compare import BEYOND, Difference, difference
+from servebook.publish.diff_match import matched
 from servebook.publish.diff_sides import Side, read_side
 from servebook.publish.diff_words import (
     as_json,
@@ -52,8 +53,10 @@ def run(a: Path, b: Path, output: Path | None, *, as_json_text: bool) -> str:
     is not fit to publish.
     """
     base = home()
-    sides = [read_side(path, base / "notebooks", base) for path in (a, b)]
-    found = difference(*sides)
+    first, second = (read_side(path, base / "notebooks", base) for path in (a, b))
+    second, matches = matched(first, second)
+    sides = [first, second]
+    found = difference(first, second, matches)
     target = output or Path("report") / f"diff-{sides[0].name}-{sides[1].name}.html"
     text = page(sides[0], sides[1], found, base / "report" / "template")
     secrets = [str(Path.cwd()), str(Path.home()), str(a.resolve()), str(b.resolve())]
@@ -198,7 +201,7 @@ def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) ->
         return Figure(
             id="diff-results",
             title=title,
-            missing="Both sides have no condition in common (configuration by label, load, "
+            missing="Both sides have no condition in common (configuration, load, "
             "lengths, concurrency, client), so no value can be compared.",
         )
     which = "beyond noise" if beyond else "largest; none is known to be beyond noise"

@@ -9,6 +9,7 @@ when its words differ after all numbers are taken out, or when its ratio crosses
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from servebook.measure.metrics import METRICS, Metric
 from servebook.measure.percentiles import below_floor
 from servebook.measure.ratio import ratio
 from servebook.publish import words
+from servebook.publish.diff_match import setting_text
 from servebook.publish.diff_sides import Side
 
 __all__ = ["METRIC_NAMES", "Difference", "difference"]
@@ -53,8 +55,8 @@ class Difference:
     remarks: tuple[str, ...]
 
 
-def difference(first: Side, second: Side) -> Difference:
-    """Compare two sides; their configurations are matched by label."""
+def difference(first: Side, second: Side, matches: tuple[str, ...] = ()) -> Difference:
+    """Compare two sides; ``diff_match`` has given their configurations the same labels."""
     a, b = (_runs(side) for side in (first, second))
     gone: list[dict[str, Any]] = []
     settings = _settings(first, second, gone)
@@ -65,6 +67,7 @@ def difference(first: Side, second: Side) -> Difference:
         for letter, side in (("A", first), ("B", second))
         for remark in side.remarks
     )
+    remarks += tuple(f"{text}." for text in (*matches, *_versions(first, second, a, b)))
     return Difference(
         settings,
         results,
@@ -72,6 +75,30 @@ def difference(first: Side, second: Side) -> Difference:
         pd.DataFrame(gone, columns=["what", "which", "side"]),
         remarks,
     )
+
+
+def _versions(first: Side, second: Side, a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    """What two versions of Servebook may have told differently, in words."""
+    told = []
+    if first.version and second.version and first.version != second.version:
+        told.append(f"A was computed by Servebook {first.version}, B by {second.version}")
+    both = [name for name in first.definitions if name in second.definitions]
+    other = [name for name in both if first.definitions[name] != second.definitions[name]]
+    if other:
+        told.append(
+            f"The two sides define differently, so that their values may differ by that alone: "
+            f"{', '.join(other)}"
+        )
+    if len(a) and len(b):
+        for own, others, letters in ((a, b, "AB"), (b, a, "BA")):
+            alone = [
+                METRICS[name].label
+                for name in METRIC_NAMES
+                if own[name].notna().any() and not others[name].notna().any()
+            ]
+            if alone:
+                told.append(f"{letters[0]} alone has values of {', '.join(alone)}; not compared")
+    return told
 
 
 def _settings(first: Side, second: Side, gone: list[dict[str, Any]]) -> pd.DataFrame:
@@ -99,16 +126,7 @@ def _settings(first: Side, second: Side, gone: list[dict[str, Any]]) -> pd.DataF
 
 
 def _cell(side: pd.DataFrame, setting: str, label: str) -> str | None:
-    if setting not in side.index:
-        return None
-    value: Any = side.loc[setting, label]
-    if value is None or value != value:
-        return None
-    # A CSV column of numbers and words comes back as text, one of numbers as floats.
-    try:
-        return words.number(float(str(value).replace(",", "")))
-    except ValueError:
-        return str(value)
+    return setting_text(side.loc[setting, label]) if setting in side.index else None
 
 
 def _runs(side: Side) -> pd.DataFrame:
@@ -217,7 +235,7 @@ def _findings(first: Side, second: Side) -> pd.DataFrame:
         rows.append(
             {
                 "id": name,
-                "change": _change(a, b),
+                "change": _change(a, b, second.renamed),
                 "a": a["sentence"] if a else None,
                 "b": b["sentence"] if b else None,
                 "verdict": bool((a or b or {}).get("verdict") or (b or {}).get("verdict")),
@@ -232,10 +250,11 @@ def _findings(first: Side, second: Side) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def _change(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
+def _change(a: dict[str, Any] | None, b: dict[str, Any] | None, renamed: Mapping[str, str]) -> str:
     if a is None or b is None:
         return "only in B" if a is None else "only in A"
-    if a["sentence"] == b["sentence"]:
+    said = _under(b["sentence"], renamed)
+    if a["sentence"] == said:
         return "the same"
     crossed = (
         a["unit"] == b["unit"] == "ratio"
@@ -243,5 +262,14 @@ def _change(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
         and b["value"] is not None
         and (a["value"] - 1) * (b["value"] - 1) < 0
     )
-    same_words = _NUMBER.sub("#", a["sentence"]) == _NUMBER.sub("#", b["sentence"])
+    same_words = _NUMBER.sub("#", a["sentence"]) == _NUMBER.sub("#", said)
     return "other numbers" if same_words and not crossed else "says something else"
+
+
+def _under(sentence: str, renamed: Mapping[str, str]) -> str:
+    """A sentence of the second side under the labels of the first, the longest label first."""
+    if not renamed:
+        return sentence
+    labels = sorted(renamed, key=lambda label: (-len(label), label))
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, labels))})(?!\w)")
+    return pattern.sub(lambda hit: renamed[hit[0]], sentence)

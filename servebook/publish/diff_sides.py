@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from servebook.errors import DumpError
+from servebook.measure.glossary import GLOSSARY
 from servebook.publish.about import about
 from servebook.publish.chapters import appendix, setup
 from servebook.publish.display import payload
@@ -33,6 +34,10 @@ _MOST_BYTES = 100_000_000
 class Side:
     """What one side tells: ``settings`` has the column Setting and one per configuration; ``runs``
     and ``metrics`` have a column run (or Run) and one row per run.
+
+    ``names`` gives the manifest's name of a label, where the side tells it; ``renamed`` the labels
+    that ``diff_match`` has put in the place of the side's own; ``definitions`` what a metric means
+    to the ``version`` of Servebook that computed it.
     """
 
     name: str
@@ -44,6 +49,10 @@ class Side:
     metrics: pd.DataFrame
     inputs: tuple[dict[str, Any], ...]
     remarks: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_side(path: Path, notebooks: Path, home: Path) -> Side:
@@ -88,6 +97,9 @@ def _campaign(path: Path, notebooks: Path, home: Path) -> Side:
         _joined(frames),
         facts.inputs,
         tuple(remarks),
+        names={one["label"]: one["name"] for one in facts.configurations},
+        version=facts.versions["servebook"],
+        definitions={name: entry.definition for name, entry in GLOSSARY.items()},
     )
 
 
@@ -173,6 +185,9 @@ def _claims(path: Path) -> Side:
             }
             for one in claims["inputs"]
         )
+        names = {str(o["label"]): str(o["name"]) for o in claims.get("configurations", ())}
+        definitions = {str(o["name"]): str(o["definition"]) for o in claims.get("glossary", ())}
+        version = str(claims.get("servebook", ""))
         name, title = str(campaign["name"]), str(campaign["title"])
         provenance = str(campaign["provenance"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -211,6 +226,9 @@ def _claims(path: Path) -> Side:
         _joined(frames),
         inputs,
         tuple(remarks),
+        names=names,
+        version=version,
+        definitions=definitions,
     )
 
 

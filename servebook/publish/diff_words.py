@@ -103,7 +103,7 @@ def settings_words(a: Side, b: Side, found: Difference) -> str:
     if a.settings.empty or b.settings.empty:
         return "Settings: not stated on one side or both, so it is not known what differs."
     if not shared(a, b):
-        return "Settings: both sides have no configuration in common (by label)."
+        return "Settings: both sides have no configuration in common."
     if found.settings.empty:
         return "Settings: none differs among the configurations that both sides have."
     where = found.settings["configuration"].nunique()

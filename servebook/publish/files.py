@@ -116,6 +116,7 @@ def claims(content: Content, about: About) -> dict[str, Any]:
             "provenance": about.provenance,
             "provenance_note": about.note,
         },
+        "configurations": list(about.configurations),
         "verdicts": [statement["id"] for statement in content.verdicts],
         "statements": content.statements,
         "figures": [_figure_claim(figure) for figure in content.figures],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ from servebook.errors import DumpError
 from servebook.publish.checks import problems
 from servebook.publish.diff import page
 from servebook.publish.diff_compare import difference
+from servebook.publish.diff_match import matched, pairs
 from servebook.publish.diff_sides import Side, read_side, statements
 from servebook.publish.diff_words import as_json, summary
 from servebook.read.campaign import load
@@ -107,6 +109,94 @@ def test_findings_that_flip(a: Any, b: Any, change: str) -> None:
     told = [[statement("one", text, value, "ratio")] for text, value in (a, b)]
     found = difference(side("a", [1.0], told[0]), side("b", [1.0], told[1]))
     assert list(found.findings["change"]) == [change]
+
+
+def named(name: str, settings: dict[str, list[Any]], names: dict[str, str]) -> Side:
+    """A side of one run per configuration; ``settings`` gives gpu, nodes and precision."""
+    labels = list(settings)
+    rows = ["gpu", "nodes", "precision", "note"]
+    runs = pd.DataFrame(
+        {
+            "run": labels,
+            "configuration": labels,
+            "workload": "mixed",
+            "requests in flight": 4,
+            "input tokens (mean)": 100.0,
+            "output tokens (mean)": 50.0,
+            "client": "AIPerf",
+        }
+    )
+    rates = [100.0 + i for i in range(len(labels))]
+    metrics = pd.DataFrame({"Run": labels, "Output throughput (tokens/s)": rates})
+    frame = pd.DataFrame({"Setting": rows, **{k: [*v, k] for k, v in settings.items()}})
+    return Side(name, name, "measured", (), frame, runs, metrics, (), names=names)
+
+
+ONE, TWO = ["X", 1, "FP8"], ["X", "2", "FP8"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [  # label: (name, settings)
+        ({"p": ("n1", ONE)}, {"q": ("n1", TWO)}, [("p", "q", "name")]),
+        # Labels that changed places: the name knows better.
+        (
+            {"p": ("n1", ONE), "q": ("n2", TWO)},
+            {"q": ("n1", ONE), "p": ("n2", TWO)},
+            [("p", "q", "name"), ("q", "p", "name")],
+        ),
+        ({"p": ("n1", ONE)}, {"p": ("", TWO)}, [("p", "p", "label")]),
+        ({"p": ("n1", ONE)}, {"p": ("n2", TWO)}, [("p", "p", "label")]),
+        ({"p": ("n1", ONE)}, {"q": ("n2", ["X", 1.0, "FP8"])}, [("p", "q", "settings")]),
+        ({"p": ("n1", ONE)}, {"q": ("n2", TWO)}, []),
+        # Two that are alike are not told apart, and two stated settings are no sign.
+        ({"p": ("n1", ONE)}, {"q": ("", ONE), "r": ("", ONE)}, []),
+        ({"p": ("n1", ["X", 1, None])}, {"q": ("n2", ["X", 1, None])}, []),
+    ],
+)
+def test_configurations_are_matched_by_name_label_or_settings(
+    a: dict[str, Any], b: dict[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
+    sides = [
+        named(
+            letter,
+            {label: settings for label, (_, settings) in one.items()},
+            {label: name for label, (name, _) in one.items() if name},
+        )
+        for letter, one in (("a", a), ("b", b))
+    ]
+    assert pairs(*sides) == expected
+
+
+def test_a_new_label_is_neither_a_new_condition_nor_a_new_finding() -> None:
+    a = named("a", {"old": ONE}, {"old": "n1"})
+    b = named("b", {"new (two)": ONE, "old": TWO}, {"new (two)": "n1", "old": "n3"})
+    a = dataclasses.replace(a, statements=(statement("s", "old is ahead by 3 %"),))
+    b = dataclasses.replace(b, statements=(statement("s", "new (two) is ahead by 4 %"),))
+    second, told = matched(a, b)
+    assert told == ("Configurations matched by the name in the manifest: old (in B: new (two))",)
+    found = difference(a, second, told)
+    assert list(found.findings["change"]) == ["other numbers"]
+    assert list(found.results["ratio"]) == [1.0]
+    assert set(found.settings["setting"]) == {"note"}
+    alone = [(r["what"], r["which"].partition(" ·")[0]) for r in found.one_sided.to_dict("records")]
+    assert alone == [("configuration", "old (B)"), ("condition", "old (B)")]
+    assert "in B: new (two)" in summary(a, second, found)
+
+
+def test_what_two_versions_tell_differently_is_said() -> None:
+    a = dataclasses.replace(
+        side("a", [1.0], []), version="0.1.0", definitions={"x": "one", "y": "same"}
+    )
+    b = dataclasses.replace(
+        side("b", [1.0], []), version="0.2.0", definitions={"x": "two", "y": "same", "z": "new"}
+    )
+    b = dataclasses.replace(b, metrics=b.metrics.assign(**{"TPOT mean (ms)": 5.0}))
+    remarks = " ".join(difference(a, b).remarks)
+    assert "A was computed by Servebook 0.1.0, B by 0.2.0." in remarks
+    assert "may differ by that alone: x." in remarks
+    assert "B alone has values of TPOT mean; not compared." in remarks
+    assert difference(a, a).remarks == ()
 
 
 def test_the_page_is_fit_to_publish_whatever_labels_say() -> None:
