@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from servebook.gap_table import Lengths
 from servebook.read.errorkind import error_kind
-from servebook.read.json_columns import Column, Floats, Lists, Numbers
+from servebook.read.json_columns import Column, Floats, Lists, Numbers, Values
 from servebook.read.records import Ints, Requests
 from servebook.read.values import LONGEST_NS, MAX_TOKENS, number
 
@@ -220,7 +220,7 @@ class Slots:
     """The lists of a result beside those of gaps, as arrays with one place per slot.
 
     Token counts are -1 where there is none, spans 0; ``usable`` says where all are what they
-    should be. ``kind`` is a code of ``KINDS`` for the error of each, -1 without one.
+    should be. ``kind`` is -1 where nothing went wrong; ``told`` is false where an error is no text.
     """
 
     def __init__(self, lists: Mapping[str, Column | list[Any]], n: int) -> None:
@@ -234,21 +234,26 @@ class Slots:
         self.isl, good = _token_counts(lists.get("input_lens"), n)
         self.usable &= good
         self._names: list[str] = []
+        self.told = np.ones(n, bool)
         self.kind = self._kinds(lists.get("errors"))
 
-    def _kinds(self, errors: Column | list[Any] | None) -> Ints:
+    def _kinds(self, errors: Column | list[Any] | None) -> npt.NDArray[np.int16]:
         """What went wrong with each, as a place in ``_names``; -1 for what did not."""
-        known: dict[str, int] = {"": -1}
-        for text in () if errors is None else errors:
-            if isinstance(text, str) and text not in known:
-                known[text] = self._code(error_kind(None, text))
-        other, broken = self._code("other"), self._code("stream_broken")
-        nothing = self._code("stream_error")
-        found = np.full(self.n, -1)
+        found = np.full(self.n, -1, np.int16)
         if errors is not None:
-            found[:] = [known[text] if isinstance(text, str) else -1 for text in errors]
-        found[(found == other) & (self.ttft_ns > 0)] = broken
-        found[(found < 0) & (self.osl == 0)] = nothing
+            if not isinstance(errors, Values):
+                column = Values()
+                column.extend(list(errors))
+                errors = column
+            places, kept = errors.coded()
+            kinds = [
+                self._code(error_kind(None, one)) if isinstance(one, str) and one else -1
+                for one in kept
+            ]
+            found = np.array(kinds, np.int16)[places]
+            self.told = np.array([one is None or isinstance(one, str) for one in kept])[places]
+        found[(found == self._code("other")) & (self.ttft_ns > 0)] = self._code("stream_broken")
+        found[(found < 0) & (self.osl == 0)] = self._code("stream_error")
         return found
 
     def _code(self, kind: str) -> int:
@@ -271,7 +276,7 @@ class Slots:
         part = slice(group.start, group.start + len(group))
         kind, osl, isl = self.kind[part], self.osl[part], self.isl[part]
         failed = kind >= 0
-        codes = pa.array(kind, pa.int32(), mask=~failed)
+        codes = pa.array(kind.astype(np.int32), mask=~failed)
         status = pa.DictionaryArray.from_arrays(pa.array(failed.astype(np.int8)), ["ok", "failed"])
         return {
             "request_id": pc.cast(pa.array(np.arange(part.start, part.stop)), pa.string()),

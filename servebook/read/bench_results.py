@@ -49,7 +49,7 @@ def tables_of_results(
     path, SHA-256, line) or raises ValueError, in words. Where ``content`` gives a text that no two
     results share, a copy is set aside. Raises DumpError where there is no result.
     """
-    path, digest = relative(source.main, source.root), sha256(source.main)
+    path, digest = relative(source.main, source.root), ""
     base = str(source.options.get("run_id", source.main.stem))
     parts: list[Tables] = []
     aside: Aside = []
@@ -63,6 +63,7 @@ def tables_of_results(
                 continue
         if found is None:
             run_id = base if not parts else f"{base}#{len(parts) + 1}"
+            digest = digest or sha256(source.main)  # late: another process may be at it
             try:
                 parts.append(read(value, run_id, path, digest, line))
             except ValueError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, repeat
 from typing import Any, BinaryIO, Self, TypeGuard
 
@@ -53,22 +53,41 @@ class Unkept(Column):
 
 
 class Values(Column):
-    """A list of any values; equal texts are kept once."""
+    """A list of any values, of which equal texts are kept once."""
 
     def __init__(self) -> None:
-        self._values: list[Any] = []
-        self._texts: dict[str, str] = {}
+        self._places: list[npt.NDArray[np.int32]] = []
+        self._kept: list[Any] = []
+        self._texts: dict[Any, int] = {}
 
-    def extend(self, values: Iterable[Any]) -> None:
+    def extend(self, values: Sequence[Any]) -> None:
         """Add values."""
-        keep = self._texts.setdefault
-        self._values += [keep(v, v) if isinstance(v, str) else v for v in values]
+        places: list[int | None]
+        try:
+            places = list(map(self._texts.get, values))
+        except TypeError:  # lists and objects cannot be looked up
+            places = [None] * len(values)
+        if None in places:
+            places = [self._place(value) for value in values]
+        self._places.append(np.array(places, np.int32))
+
+    def _place(self, value: Any) -> int:
+        if isinstance(value, str) and value in self._texts:
+            return self._texts[value]
+        self._kept.append(value)
+        if isinstance(value, str):
+            self._texts[value] = len(self._kept) - 1
+        return len(self._kept) - 1
+
+    def coded(self) -> tuple[npt.NDArray[np.int32], list[Any]]:
+        """(for each value its place in a list, that list)."""
+        return np.concatenate([*self._places, np.zeros(0, np.int32)]), self._kept
 
     def __len__(self) -> int:
-        return len(self._values)
+        return sum(map(len, self._places))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        return (self._kept[place] for part in self._places for place in part.tolist())
 
 
 class Numbers(Column):

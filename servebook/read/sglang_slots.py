@@ -46,11 +46,6 @@ def add_slots(
     n = len(next(iter(lists.values())))
     slots = Slots(lists, n)
     streamed = _streamed(lists)
-    errors = lists.get("errors")
-    text = np.ones(n, bool)
-    if errors is not None:
-        text[:] = [one is None or isinstance(one, str) for one in errors]
-
     bundled = False
 
     def left(index: int) -> None:
@@ -88,7 +83,7 @@ def add_slots(
             "end_ns": optional(ttft_ns + group.sums_ns, last),
             "flags": flags_of(short),
         }
-        usable = slots.usable[part] & group.usable & text[part]
+        usable = slots.usable[part] & group.usable & slots.told[part]
         chunks, told = group, None
         if per_token and group.seconds is not None:
             gap_ns, counts, told = _chunks(group.gap_ns, group.seconds, group.counts)
