@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 
-__all__ = ["at_once", "cores"]
+__all__ = ["at_once", "can_fork", "cores", "fork"]
 
 
 def cores() -> int:
@@ -28,20 +28,35 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def can_fork() -> bool:
+    """Whether another process can be made here that works beside this one."""
+    return cores() > 1 and sys.platform == "linux" and _threads() == 1
+
+
+def fork() -> int:
+    """As ``os.fork``, without its warning; -1 where there is no room for another process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads in libraries
+            return os.fork()
+    except OSError:
+        return -1
+
+
 def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
     """Do the jobs in forked processes, one a core, and wait; False where that cannot be.
 
     A job leaves something outside of memory. What it returns or raises is lost.
     """
     n = min(cores(), len(jobs))
-    if n < 2 or sys.platform != "linux" or _threads() > 1:
+    if n < 2 or not can_fork():
         return False
     inlet, outlet = os.pipe()
     numbers = b"".join(number.to_bytes(2, "little") for number in range(min(len(jobs), 2048)))
     os.write(outlet, numbers)  # a pipe holds 4096 bytes before anybody reads
     os.close(outlet)
-    sys.stdout.flush()
-    sys.stderr.flush()
     pids = [pid for _ in range(n) if (pid := _worker(jobs, inlet))]
     os.close(inlet)
     for pid in pids:
@@ -59,14 +74,8 @@ def _threads() -> int:
 
 def _worker(jobs: Sequence[Callable[[], object]], inlet: int) -> int:
     parent = os.getpid()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads in libraries
-            pid = os.fork()
-    except OSError:  # no room for another process
-        return 0
-    if pid:
-        return pid
+    if pid := fork():
+        return max(pid, 0)
     try:
         while os.getppid() == parent and (number := os.read(inlet, 2)):
             with contextlib.suppress(Exception):

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -32,11 +33,14 @@ from servebook.read.files import lines, loads, read_text, sha256
 from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, shared
 from servebook.read.records import SUMMARY_ONLY, Requests, set_aside, workload
 from servebook.read.source import Format, Source, relative
+from servebook.read.sums import begin
 from servebook.read.values import number, text
 from servebook.tables import Tables, table
 
 __all__ = ["FORMAT", "read"]
 
+#: A file of so many bytes is hashed while it is read.
+_LARGE_BYTES = 32 << 20
 _LEAF = re.compile(r"(?:^|_)concurrency_(\d+)(?=$|__)")
 
 
@@ -44,6 +48,9 @@ def read(source: Source) -> Tables:
     """The tables of one AIPerf run; raises DumpError where nothing of it can be used."""
     parts = {name: cast("Path", path) for name, path in source.options.items() if name in _PARTS}
     aside: list[pa.Table] = []
+    with contextlib.suppress(OSError):
+        if source.main.stat().st_size >= _LARGE_BYTES:
+            begin(source.main)
     summary = _json(parts.get("summary"), source, aside)
     config = _json(parts.get("config"), source, aside)
     manifest = _json(parts.get("phases"), source, aside)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from servebook.errors import DumpError
 from servebook.read.ahead import at_once
-from servebook.read.aiperf_piece import Piece, join, read_piece
+from servebook.read.aiperf_join import join
+from servebook.read.aiperf_piece import Piece, read_piece
 from servebook.read.aiperf_records import Parsed
 from servebook.read.aiperf_summary import Settings
 from servebook.read.codecs import DAMAGED

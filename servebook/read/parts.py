@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servebook.errors import DumpError
+from servebook.read.ahead import can_fork
 from servebook.read.cache import Cache, source_key
 from servebook.read.files import sha256
 from servebook.read.registry import FORMATS
 from servebook.read.source import Format, Source, relative
+from servebook.read.sums import begin, is_remembered
 from servebook.tables import Tables
 
 __all__ = [
@@ -23,6 +25,9 @@ __all__ = [
     "read_into",
     "read_part",
 ]
+
+#: Hashing a smaller file takes no time worth a process.
+_LARGE_BYTES = 32 << 20
 
 #: Path, sha256 and bytes of each file of a source.
 Inputs = tuple[tuple[str, str, int], ...]
@@ -73,13 +78,26 @@ def read_part(source: Source, cache: Cache) -> Part:
 
     Raises DumpError, and whatever a reader raises by a fault of its own.
     """
+    tables = None
+    if _unseen(source.main):  # hashed while it is read: hardly ever does the cache hold it
+        begin(source.main)
+        tables = format_of(source).read(source)
     inputs = inputs_of(source)
     key = key_of(source, inputs)
-    tables = cache.get(key)
-    if tables is None:
+    if tables is not None:
+        cache.put(key, tables)
+    elif (tables := cache.get(key)) is None:
         tables = format_of(source).read(source)
         cache.put(key, tables)
     return Part(source, tables, inputs)
+
+
+def _unseen(path: Path) -> bool:
+    """Whether a file is large and was never hashed here as it is now."""
+    try:
+        return path.stat().st_size >= _LARGE_BYTES and can_fork() and not is_remembered(path)
+    except OSError:
+        return False
 
 
 def read_into(source: Source, cache: Cache) -> str:

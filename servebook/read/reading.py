@@ -104,11 +104,18 @@ def _ahead(sources: Sequence[Source], cache: Cache) -> None:
     """Fill the cache with the dumps that it lacks, where that is worth processes of its own."""
     if cache.folder is None:
         return
-    lacking: list[tuple[int, Source]] = []
+    large: list[tuple[int, Source]] = []
     for source in sources:
-        with contextlib.suppress(DumpError, OSError):
+        with contextlib.suppress(OSError):
             size = sum(path.stat().st_size for path in files_of(source))
-            if size >= _LEAST_BYTES and not cache.holds(key_of(source, inputs_of(source))):
+            if size >= _LEAST_BYTES:
+                large.append((size, source))
+    if len(large) < 2:  # one alone is hashed while it is read
+        return
+    lacking: list[tuple[int, Source]] = []
+    for size, source in large:
+        with contextlib.suppress(DumpError):
+            if not cache.holds(key_of(source, inputs_of(source))):
                 lacking.append((size, source))
     if sum(size for size, _ in lacking) >= _WORTH_BYTES:
         lacking.sort(key=lambda one: -one[0])  # the longest first, so that all end together

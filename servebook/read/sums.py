@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from servebook.read.ahead import can_fork, fork
+
 __all__ = [
     "FOLDER",
     "cache_folder",
@@ -71,13 +73,56 @@ def remembered_sha256(path: Path) -> str:
         key = (os.path.realpath(path), stamp(before))
         known = _seen.get(key) or _noted(*key)
         if known is None:
-            known = hashlib.file_digest(stream, "sha256").hexdigest()
+            known = _arrived(*key) or hashlib.file_digest(stream, "sha256").hexdigest()
             after = os.fstat(stream.fileno())
             if stamp(after) != key[1] or not settled(after):
                 return known
             _note(*key, known)
         _seen[key] = known
         return known
+
+
+def begin(path: Path) -> None:
+    """Have a process of its own hash a file that is not remembered, while this one reads it.
+
+    ``remembered_sha256`` waits for it then. Where there can be no process nothing happens.
+    """
+    try:
+        key = (os.path.realpath(path), stamp(path.stat()))
+    except OSError:
+        return
+    if key in _coming or key in _seen or _noted(*key) or not can_fork():
+        return
+    inlet, outlet = os.pipe()
+    pid = fork()
+    if pid == 0:
+        try:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                if stamp(os.fstat(stream.fileno())) == key[1]:
+                    os.write(outlet, digest.encode())
+        finally:
+            os._exit(0)
+    os.close(outlet)
+    if pid < 0:
+        os.close(inlet)
+    else:
+        _coming[key] = (os.getpid(), pid, inlet)
+
+
+#: Files that a process hashes: whose child it is, and where its digest comes out.
+_coming: dict[tuple[str, str], tuple[int, int, int]] = {}
+
+
+def _arrived(path: str, mark: str) -> str | None:
+    owner, pid, inlet = _coming.pop((path, mark), (0, 0, 0))
+    if owner != os.getpid():  # none, or one of the process that this was forked from
+        return None
+    with os.fdopen(inlet, "rb") as stream:
+        digest = stream.read().decode("ascii", "replace")
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    return digest if len(digest) == 64 else None
 
 
 def is_remembered(path: Path) -> bool:

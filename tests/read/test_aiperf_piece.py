@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from servebook.gap_table import InFile
 from servebook.read import aiperf_piece, aiperf_split, line_blocks
 from servebook.read.aiperf_columns import Parser, checked
-from servebook.read.aiperf_piece import join, read_piece
+from servebook.read.aiperf_join import join
+from servebook.read.aiperf_piece import read_piece
 from servebook.read.aiperf_records import object_of, parse, request
 from servebook.read.aiperf_split import read_lines
 from servebook.read.aiperf_summary import Settings

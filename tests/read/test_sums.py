@@ -1,0 +1,68 @@
+"""A file hashed by a process of its own has the checksum that this one would find."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from servebook.read import ahead, aiperf, aiperf_split, parts, sums
+from servebook.read.cache import Cache
+from servebook.read.discover import discover
+from servebook.read.parts import read_part
+from servebook.read.sums import begin, remembered_sha256
+from tests.read.samples import record, write_lines
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="not on Linux")
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that counts as large, on two cores, in a process without threads."""
+    monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(ahead, "cores", lambda: 2)
+    monkeypatch.setattr(ahead, "_threads", lambda: 1)
+    monkeypatch.setattr(sums, "_LEAST_BYTES", 1)
+    for module in (aiperf, aiperf_split, parts):
+        monkeypatch.setattr(module, "_LARGE_BYTES", 1)
+    path = tmp_path / "dumps" / "run" / "profile_export.jsonl"
+    write_lines(path, *(record(n) for n in range(50)))
+    os.utime(path, (10**9, 10**9))
+    return path
+
+
+def test_the_digest_arrives(large: Path) -> None:
+    expected = hashlib.sha256(large.read_bytes()).hexdigest()
+    begin(large)
+    begin(large)  # it is on its way
+    (key,) = sums._coming
+    assert sums._arrived(*key) == expected
+    begin(large)
+    assert remembered_sha256(large) == expected
+    assert not sums._coming
+
+
+def test_a_killed_process_and_a_changed_file(large: Path) -> None:
+    begin(large)
+    ((_, pid, _),) = sums._coming.values()
+    os.kill(pid, signal.SIGKILL)
+    assert remembered_sha256(large) == hashlib.sha256(large.read_bytes()).hexdigest()
+    large.write_bytes(large.read_bytes() + b"\n")
+    begin(large)
+    large.write_bytes(large.read_bytes() + b"\n")
+    assert remembered_sha256(large) == hashlib.sha256(large.read_bytes()).hexdigest()
+
+
+def test_what_is_read_beside_is_cached_under_its_key(large: Path, tmp_path: Path) -> None:
+    (source,) = discover(tmp_path / "dumps").sources
+    cache = Cache(tmp_path / "cache")
+    first = read_part(source, cache)
+    again = read_part(source, cache)
+    assert first.inputs == again.inputs
+    assert first.inputs[0][1] == hashlib.sha256(large.read_bytes()).hexdigest()
+    assert first.tables.runs["sha256"].to_pylist() == [first.inputs[0][1]]
+    for name in ("runs", "requests", "gaps", "set_aside"):
+        assert getattr(first.tables, name).equals(getattr(again.tables, name))
