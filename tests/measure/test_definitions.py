@@ -17,7 +17,7 @@ from by_hand import request, run
 from servebook.measure import native
 from servebook.measure.client_records import client_records
 from servebook.measure.runs import run_metrics
-from servebook.read import discover
+from servebook.read import discover, parts
 from servebook.read.definition import Definition, family, statistic_of
 from servebook.read.source import Format
 from servebook.tables import Tables
@@ -36,7 +36,7 @@ def toyload(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Format:
     module: dict[str, Any] = {}
     exec(compile(source, "toyload.py", "exec"), module)
     form: Format = module["FORMAT"]
-    for place in (discover, native):
+    for place in (discover, native, parts):
         monkeypatch.setattr(place, "FORMATS", (*place.FORMATS, form))
     return form
 
