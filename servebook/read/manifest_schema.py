@@ -94,7 +94,9 @@ class RunEntry:
     """Which runs (by their path) are which condition; the first entry that matches wins."""
 
     line: int = field(repr=False)
-    match: str = key(TEXT, "path of the runs below the campaign; * ? ** and {field}", required=True)
+    match: str = key(
+        TEXT, "path of the runs below the campaign, or a URL; * ? ** and {field}", required=True
+    )
     configuration: str | None = key(REFERENCE, "name of a configuration")
     workload: str | None = key(
         choice("prefill", "decode", "mixed", "other"), "what the run loads (default: from lengths)"
@@ -118,7 +120,7 @@ class CounterEntry:
 
     line: int = field(repr=False)
     match: str = key(
-        TEXT, "path of the files below the campaign; * ? ** and {field}", required=True
+        TEXT, "path of the files below the campaign, or a URL; * ? ** and {field}", required=True
     )
     device: str | None = key(TEXT, "switch or host that was read")
     interface: str | None = key(TEXT, "interface, for files of one interface that do not name it")
