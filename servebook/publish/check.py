@@ -20,7 +20,7 @@ from servebook.measure.gates import FAIL, NOT_MEASURED, PASS, Result, bounds, ev
 from servebook.publish import words
 from servebook.publish.gate_runs import by_condition_name, gate_runs
 from servebook.read.campaign import Campaign, load
-from servebook.read.manifest import load_manifest
+from servebook.read.manifest import FILENAME, load_manifest
 
 __all__ = ["Checked", "as_json", "check", "junit", "render", "run", "write"]
 
@@ -61,6 +61,9 @@ def check(folder: Path) -> Checked:
     paths = list(dict.fromkeys(b.gate.against for b in found if b.gate.against is not None))
     others: dict[str, Campaign | str] = {}
     for path in paths:
+        if (campaign.root / path).resolve() == campaign.root.resolve():
+            others[path] = "it is this campaign itself, which loses nothing to itself"
+            continue
         try:
             others[path] = load(campaign.root / path)
         except ServebookError as error:
@@ -71,7 +74,14 @@ def check(folder: Path) -> Checked:
     )
     baselines = {path: text for path, text in others.items() if isinstance(text, str)}
     results = evaluate(found, tables[0], baselines | dict(zip(read, tables[1:], strict=True)))
-    remarks = tuple(
+    own = _dumps(campaign)
+    same = tuple(
+        f"The baseline {path} holds the very dumps of this campaign: it shows no loss between two "
+        "measurements."
+        for path, other in read.items()
+        if own and own == _dumps(other)
+    )
+    remarks = same + tuple(
         f"The baseline {path} is {other.manifest.provenance}, not measured."
         if other.manifest.provenance == "reconstructed"
         else f"The provenance of the baseline {path} is not stated."
@@ -79,6 +89,12 @@ def check(folder: Path) -> Checked:
         if other.manifest.provenance != "measured"
     )
     return Checked(campaign.name, campaign.manifest.provenance, tuple(results), remarks)
+
+
+def _dumps(campaign: Campaign) -> set[str]:
+    """The sha256 of each file but the manifest."""
+    rows = campaign.inputs.select(["path", "sha256"]).to_pylist()
+    return {row["sha256"] for row in rows if row["path"] != FILENAME}
 
 
 def _status(checked: Checked, result: Result) -> str:
