@@ -36,7 +36,7 @@ test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: bench
-bench: $(READY) ## measure reading beside other parsers (ARGS="--mb 1000 --build": more)
+bench: $(READY) ## measure reading beside other parsers (ARGS=--build: pages as well; ARGS=-h: more)
 	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
 .PHONY: lint

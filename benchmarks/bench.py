@@ -6,7 +6,10 @@ and its rate is what the ratios compare: wall time on a busy machine tells of it
 go to ``servebook.read`` as the build does them: identification, checks, sha256 and the Parquet
 cache included, cache cold.
 
-``make bench`` runs it with small sizes; ``make bench ARGS="--mb 1000 --build"`` with large ones.
+``make bench`` reads small dumps. More is asked for by ``ARGS``: ``--mb 1000`` (large dumps),
+``--memory 1000 4000`` (Servebook alone on MB of AIPerf), ``--build`` (pages cold, warm, with one
+notebook edited, and their notebooks by the command lines), ``--page PATH`` (opened in Chromium),
+``--aiperf PATH --runs FOLDER ...`` (``aiperf plot`` and our page of the same runs).
 """
 
 from __future__ import annotations
@@ -21,11 +24,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import building  # noqa: E402 - beside this file
+import dumps  # noqa: E402
+import opening  # noqa: E402
+from timing import times  # noqa: E402
+
 GAPS = ("metrics", "inter_chunk_latency", "value")
 
 
@@ -107,6 +117,41 @@ WAYS: dict[str, Callable[[Path], int]] = {
 }
 
 
+#: Run by the interpreter that has AIPerf; it prints what took how long, as ``_child`` does.
+_LOADER = """
+import json, os, resource, sys, time
+from pathlib import Path
+from aiperf.plot.core.data_loader import DataLoader
+loader = DataLoader()
+before, start = os.times(), time.perf_counter()
+run = loader.load_run(Path(sys.argv[1]))
+wall_s, after = time.perf_counter() - start, os.times()
+assert run.requests is not None
+rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+cpu_s = sum(after[:4]) - sum(before[:4])
+print(json.dumps({"wall_s": wall_s, "cpu_s": cpu_s, "peak_rss_bytes": rss,
+                  "n_requests": len(run.requests)}))
+"""
+
+
+def _aiperf_loader(path: Path, python: Path | None) -> dict[str, Any]:
+    """The loader behind ``aiperf plot``; its run needs the client's summary beside the records."""
+    if python is None:
+        return {"skipped": "no --aiperf-python"}
+    if path.suffix == ".json":
+        return {"skipped": "AIPerf reads its own records alone"}
+    shipped = dumps.LOOPBACK / "aiperf" / "spread" / "decode_c2" / "profile_export_aiperf.json"
+    with tempfile.TemporaryDirectory(dir=path.parents[1]) as folder:
+        (Path(folder) / path.name).symlink_to(path)
+        shutil.copy(shipped, folder)
+        command = [str(python), "-c", _LOADER, folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1:]}
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
 def _child(way: str, path: Path) -> None:
     """Run one way in this process and print what it took."""
     import resource
@@ -142,9 +187,11 @@ def _import(way: str) -> None:
         sys.exit()
 
 
-def _measured(way: str, path: Path, cache: Path) -> dict[str, Any]:
+def _measured(
+    way: str, path: Path, cache: Path, python: Path | str = sys.executable
+) -> dict[str, Any]:
     shutil.rmtree(cache, ignore_errors=True)
-    command = [sys.executable, str(Path(__file__)), "--child", way, str(path)]
+    command = [str(python), str(Path(__file__)), "--child", way, str(path)]
     environment = {**os.environ, "SERVEBOOK_CACHE": str(cache)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -153,8 +200,9 @@ def _measured(way: str, path: Path, cache: Path) -> dict[str, Any]:
     return found
 
 
-def _reading(path: Path, cache: Path) -> dict[str, Any]:
-    rows = {way: _measured(way, path, cache) for way in WAYS}
+def _reading(path: Path, cache: Path, pythons: Mapping[str, Path]) -> dict[str, Any]:
+    rows = {way: _measured(way, path, cache, pythons.get(way, sys.executable)) for way in WAYS}
+    rows["AIPerf's loader"] = _aiperf_loader(path, pythons.get("aiperf"))
     mb = path.stat().st_size / 1e6
     if "cpu_s" not in rows["servebook"]:
         sys.exit(f"servebook could not be measured: {rows['servebook']}")
@@ -170,29 +218,17 @@ def _reading(path: Path, cache: Path) -> dict[str, Any]:
     return {"file": path.name, "mb": mb, "n_gaps": counts.pop(), "ways": rows}
 
 
-def _build(campaign: Path, work: Path) -> dict[str, Any]:
-    """A page cold, warm without a change, and warm with one notebook edited."""
-    project = work / "project"
-    for name in ("notebooks", "report/template", "report/text"):
-        shutil.copytree(HERE.parent / name, project / name)
-    notebook = project / "notebooks" / "01-setup.ipynb"
-    command = [sys.executable, "-m", "servebook", "build", str(campaign), "-o", str(work / "out")]
-    environment = {**os.environ, "SERVEBOOK_CACHE": str(work / "build-cache")}
-    found = {}
-    for name in ("cold", "nothing_changed", "one_notebook_edited"):
-        if name == "one_notebook_edited":
-            content = json.loads(notebook.read_text(encoding="utf-8"))
-            content["cells"][0]["source"] = ["# Setup\n", "\n", "One sentence more."]
-            notebook.write_text(json.dumps(content), encoding="utf-8")
-        before, wall_s = os.times(), time.perf_counter()
-        subprocess.run(command, env=environment, cwd=project, check=True, capture_output=True)
-        after = os.times()
-        cpu_s = after.children_user + after.children_system
-        cpu_s -= before.children_user + before.children_system
-        found[name] = {"wall_s": time.perf_counter() - wall_s, "cpu_s": cpu_s}
-    for row in found.values():
-        row["of_cold_cpu"] = row["cpu_s"] / found["cold"]["cpu_s"]
-    return {"campaign": campaign.name, "steps": found}
+def _memory(sizes_mb: Sequence[float], work: Path) -> list[dict[str, Any]]:
+    """Servebook alone on AIPerf's lines of each size: peak memory, and time beside the first's."""
+    found: list[dict[str, Any]] = []
+    for mb in sizes_mb:
+        path = dumps.aiperf(work / f"memory-{mb:g}", round(mb * 1e6))
+        row = {"mb": path.stat().st_size / 1e6, **_measured("servebook", path, work / "cache")}
+        path.unlink()
+        first = found[0] if found else row
+        row |= times(row, first) | {"of_mb": row["mb"] / first["mb"]}
+        found.append(row)
+    return found
 
 
 def _table(found: dict[str, Any]) -> str:
@@ -209,43 +245,82 @@ def _table(found: dict[str, Any]) -> str:
             ratios = (row["servebook_times_cpu"], row["servebook_times_wall"])
             numbers = "".join(f"{x:16.0f}" for x in shown) + "".join(f"{x:16.2f}" for x in ratios)
             lines.append(f"{way:12}{numbers}")
-    for build in found["build"]:
-        lines.append(f"\nbuild of {build['campaign']}")
-        for name, row in build["steps"].items():
-            of_cold = f"{row['of_cold_cpu']:.3f} of the cold build's"
-            lines.append(f"{name:22}{row['wall_s']:8.2f} s, CPU {row['cpu_s']:7.2f} s, {of_cold}")
+    if found["memory"]:
+        lines.append("\nServebook alone, AIPerf's lines; parts of the first row's")
+    for row in found["memory"]:
+        parts = f"{row['of_mb']:.2f} of the size, {row['of_wall']:.2f} of the time"
+        lines.append(f"{row['mb']:8.0f} MB, peak {row['peak_rss_bytes'] / 1e6:6.0f} MB, {parts}")
+    if found["build"]:
+        lines += [f"\npages of {', '.join(found['campaigns'])}"]
+        lines += building.rows(found["build"], "cold")
+    if found["plot"]:
+        lines += ["\naiperf plot and our page of the same runs"]
+        lines += building.rows(found["plot"], "aiperf plot")
+    for page in found["page"]:
+        lines += ["\nopened in Chromium, ms", *opening.rows(page)]
     return "\n".join(lines)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, prog="bench")
+    parser.add_argument("--mb", type=float, default=50, help="size of each dump; default: 50")
+    parser.add_argument("--no-reading", action="store_true", help="leave reading out")
+    parser.add_argument("--memory", type=float, nargs="+", default=[], metavar="MB")
+    parser.add_argument("--build", action="store_true", help="build pages, cold and warm")
+    parser.add_argument("--no-command-lines", action="store_true", help="build, but not by them")
+    b300 = sorted((HERE.parent / "data").glob("b300-*"))
+    parser.add_argument("--campaigns", type=Path, nargs="+", default=b300, metavar="FOLDER")
+    parser.add_argument("--page", type=Path, nargs="+", default=[], help="pages to open")
+    parser.add_argument("--aiperf", type=Path, help="the command aiperf, for its plot")
+    parser.add_argument("--runs", type=Path, nargs="+", default=[], help="runs for aiperf plot")
+    parser.add_argument("--aiperf-python", type=Path, help="an interpreter that has AIPerf")
+    parser.add_argument("--polars-python", type=Path, help="an interpreter that has polars")
+    parser.add_argument("--json", type=Path, default=Path("benchmarks/bench.json"))
+    parser.add_argument("--child", nargs=2, metavar=("WAY", "FILE"), help=argparse.SUPPRESS)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print the table, write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, prog="bench")
-    parser.add_argument("--mb", type=float, default=50, help="size of each dump; default: 50")
-    parser.add_argument("--build", action="store_true", help="build a page cold and warm as well")
-    parser.add_argument("--campaign", type=Path, default=HERE.parent / "data" / "loopback")
-    parser.add_argument("--json", type=Path, default=Path("benchmarks/bench.json"))
-    parser.add_argument("--child", nargs=2, metavar=("WAY", "FILE"), help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
+    args = _parser().parse_args(argv)
     if args.child:
         _child(args.child[0], Path(args.child[1]))
         return
-    sys.path.insert(0, str(HERE))
-    import dumps
-
+    given = {"aiperf": args.aiperf_python, "polars": args.polars_python}
+    pythons = {name: path for name, path in given.items() if path is not None}
+    campaigns = [path.resolve() for path in args.campaigns]
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "campaigns": [path.name for path in campaigns],
+        "reading": [],
+        "build": {},
+        "plot": {},
+    }
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         work = Path(folder)
         n_bytes = round(args.mb * 1e6)
-        paths = [dumps.aiperf(work / "aiperf", n_bytes), dumps.vllm(work / "vllm", n_bytes)]
-        found = {
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "load_before": os.getloadavg()[0],
-            "reading": [_reading(path, work / "cache") for path in paths],
-            "build": [_build(args.campaign.resolve(), work)] if args.build else [],
-        }
+        for make in () if args.no_reading else (dumps.aiperf, dumps.vllm):
+            path = make(work / make.__name__, n_bytes)
+            found["reading"].append(_reading(path, work / "cache", pythons))
+            path.unlink()
+        found["memory"] = _memory(args.memory, work)
+        if args.build:
+            found["build"] = building.build(campaigns, work)
+            if not args.no_command_lines:
+                found["build"]["command lines"] = building.command_lines(campaigns, work)
+        if args.aiperf is None or not args.runs:
+            found["plot_skipped"] = "no --aiperf or no --runs"
+        else:
+            found["plot"] = building.plot(args.runs, args.aiperf, work)
+    found["page"] = [opening.opened(page) for page in args.page]
+    found["load_after"] = os.getloadavg()[0]
     args.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(_table(found))
-    print(f"\n{args.json}")
+    if "plot_skipped" in found:
+        print(f"\naiperf plot: skipped, {found['plot_skipped']}")
+    print(f"\nload {found['load_before']:.1f} to {found['load_after']:.1f}; {args.json}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 Each box is a function; as wide as its share of the samples, above the one that called it; its title
 tells the share. Boxes below half a percent are left out. Without a script, unlike py-spy's own.
 
-``python benchmarks/flame.py stacks.txt out.svg "title"``
+``python benchmarks/flame.py stacks.txt out.svg "title"`` draws what stands above ``read_sources``;
+a fourth argument names another function. ``build`` there takes the stacks of a whole build with all
+its processes (``py-spy record -s``): each process by what it does, without those that wait.
 """
 
 from __future__ import annotations
@@ -58,6 +60,32 @@ def boxes(level: Node, x: float, depth: int, total: int) -> Iterator[tuple[float
         x += share
 
 
+#: Where a thread of a build stands while it waits for another process.
+WAITING = re.compile(
+    r"^(EpollSelector\.select|Condition\.wait|OutStream\._watch_pipe_fd|ParentPollerUnix\.run|device|"
+    r"recv_fds|GarbageCollectorThread\.run|_start\.<locals>\.follow|_wait_for_tstate_lock|select|"
+    r"Connection\._recv|_recv|poll|wait|SocketIO\.readinto|readinto|HistoryManager\.\w+) \("
+)
+_ROLES = ("driver", "zygote", "campaign", "kernels")
+
+
+def by_process(lines: list[str]) -> list[str]:
+    """Stacks of a build with each process named by its role, without those that wait."""
+    out = []
+    for line in lines:
+        stack, _, count = line.rpartition(" ")
+        frames = stack.split(";")
+        parents = [frame for frame in frames if frame.startswith("process ")]
+        calls = [frame for frame in frames if not frame.startswith("process ")]
+        if not calls or WAITING.match(calls[-1]):
+            continue
+        role = _ROLES[min(len(parents), len(_ROLES)) - 1]
+        if any("multiprocessing" in parent for parent in parents):
+            role = "drawing worker"
+        out.append(";".join(["build", role, *calls]) + f" {count}")
+    return out
+
+
 def svg(lines: list[str], title: str, root: str) -> str:
     """The drawing."""
     top = tree(lines, root)
@@ -88,4 +116,5 @@ if __name__ == "__main__":
     stacks, target, title = sys.argv[1:4]
     root = sys.argv[4] if len(sys.argv) > 4 else "read_sources"
     lines = Path(stacks).read_text(encoding="utf-8").splitlines()
+    lines = by_process(lines) if root == "build" else lines
     Path(target).write_text(svg(lines, title, root), encoding="utf-8")

@@ -66,18 +66,25 @@
   // Vega and the charts lie in the page as packed data; they are unpacked once, for the first chart.
   async function inflated(id) {
     const packed = atob(document.getElementById(id).textContent.trim());
-    const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+    const bytes = new Uint8Array(packed.length);
+    for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
     const unpacking = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(unpacking).text();
   }
 
+  const idle = () => new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 0)));
+
   let running = null;
   const prepared = () => (running = running || prepare());
   async function prepare() {
-    const packed = JSON.parse(await inflated("charts"));
+    const [charts, vega] = [await inflated("charts"), await inflated("vega")];
+    await idle(); // each step is a task of its own
+    const packed = JSON.parse(charts);
+    await idle();
     const script = document.createElement("script");
-    script.textContent = await inflated("vega");
+    script.textContent = vega;
     document.head.append(script);
+    await idle();
     return packed;
   }
 
@@ -134,7 +141,6 @@
 
   // One chart at a time, so that scrolling stays smooth.
   let queue = Promise.resolve();
-  const idle = () => new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 0)));
   const enqueue = (plot) => (queue = queue.then(idle).then(() => draw(plot)));
 
   const plots = [...document.querySelectorAll(".plot[data-chart]")];

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servebook.measure.limits import LEAST_BLOCKS
+
 __all__ = ["LEAST_BLOCKS", "RESAMPLES", "SCOPE", "Within", "blocks", "within_run"]
 
-LEAST_BLOCKS = 20
 MOST_BLOCKS = 60
 RESAMPLES = 999
 CONFIDENCE = 0.95

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servebook.measure.ratio import CONFIDENCE
+from servebook.measure.limits import CONFIDENCE, LEAST_FOR_INTERVAL
 
 __all__ = ["LEAST_FOR_INTERVAL", "LEAST_FOR_LINE", "LEAST_REACH", "CostLine", "cost_line"]
 
 LEAST_FOR_LINE = 3
-LEAST_FOR_INTERVAL = 4
 #: Token rates whose highest is less than this many times their lowest cannot tell floor from slope.
 LEAST_REACH = 1.5
 

@@ -6,11 +6,14 @@ evenly on a log scale in the tail, where single gaps matter. All gaps are used.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from servebook.measure.runs import gap_metrics, request_metrics
+from servebook.measure.gap_values import values_by_run
+from servebook.measure.runs import request_metrics
 from servebook.tables import Tables
 
 __all__ = ["POINTS", "longer_than", "pooled_gaps_ms"]
@@ -18,15 +21,20 @@ __all__ = ["POINTS", "longer_than", "pooled_gaps_ms"]
 POINTS = 200
 
 
-def pooled_gaps_ms(tables: Tables) -> dict[str, npt.NDArray[np.float64]]:
-    """The gaps (ms) of the ok profiling requests of each run, sorted; runs without gaps absent."""
+def pooled_gaps_ms(
+    tables: Tables, runs: Collection[str] | None = None
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The gaps (ms) of the ok profiling requests of each run, sorted; runs without gaps absent.
+
+    ``runs``: of these alone.
+    """
     requests = request_metrics(tables)
-    gaps = gap_metrics(tables, requests)
-    run = requests["run_id"].to_numpy()[gaps["request"].to_numpy()]
-    values = gaps["gap_ns"].to_numpy() / 1e6
+    wanted = requests["status"].to_numpy() == "ok"
+    if runs is not None:
+        wanted &= requests["run_id"].isin(list(runs)).to_numpy()
     return {
-        str(name): np.sort(values[rows])
-        for name, rows in pd.Series(run).groupby(run, sort=True).indices.items()
+        name: np.sort(np.concatenate(list(own.pieces())) / 1e6)
+        for name, own in sorted(values_by_run(tables, requests, wanted).items())
     }
 
 

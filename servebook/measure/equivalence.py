@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from servebook.measure.limits import MARGIN
 from servebook.measure.ratio import Ratio, ratio
 
 __all__ = ["ALPHA", "MARGIN", "Equivalence", "equivalence"]
 
-MARGIN = 0.05
 ALPHA = 0.05
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from servebook.measure.bootstrap import LEAST_BLOCKS
-from servebook.measure.cost_line import LEAST_FOR_INTERVAL
-from servebook.measure.equivalence import MARGIN
-from servebook.measure.honesty import BUNCHED_SHARE, HELD
-from servebook.measure.knee import PLATEAU_SHARE
-from servebook.measure.load import LATE_SHARE
+from servebook.measure.limits import (
+    BUNCHED_SHARE,
+    CONFIDENCE,
+    HELD,
+    LATE_SHARE,
+    LEAST_BLOCKS,
+    LEAST_FOR_INTERVAL,
+    LEAST_WAVES,
+    MARGIN,
+    PLATEAU_SHARE,
+    POWER,
+    SHIFT,
+)
 from servebook.measure.metrics import METRICS, Metric
-from servebook.measure.ratio import CONFIDENCE, POWER
-from servebook.measure.steady import SHIFT
-from servebook.measure.trust import LEAST_WAVES
 
 __all__ = ["GLOSSARY", "STATISTICS", "entry", "meaning"]
 

@@ -12,15 +12,12 @@ from typing import Any
 
 import pandas as pd
 
+from servebook.measure.limits import BUNCHED_SHARE, HELD
 from servebook.measure.load import clocks, littles_law
 from servebook.tables import Tables
 
 __all__ = ["BUNCHED_SHARE", "HELD", "QUESTIONS", "honesty"]
 
-#: Below this share of the set concurrency in the mean, the load was not what it is called.
-HELD = 0.9
-#: More gaps of length 0 than this, and the client read chunks in bunches.
-BUNCHED_SHARE = 0.01
 
 #: column of ``honesty``: (what is asked, good word, bad word)
 QUESTIONS = {

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from servebook.measure.limits import PLATEAU_SHARE
 from servebook.measure.saturation import saturation
 
 __all__ = [
@@ -40,7 +41,6 @@ __all__ = [
     "over_repeats",
 ]
 
-PLATEAU_SHARE = 0.95
 LEAST_BEND = 0.1
 #: Knees agree when the highest is at most this many times the lowest: one doubling of the load.
 AGREE_WITHIN = 2.0

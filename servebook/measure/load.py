@@ -7,13 +7,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure.gap_values import values_by_run
+from servebook.measure.limits import LATE_SHARE
 from servebook.measure.runs import request_metrics
 from servebook.tables import Tables
 
 __all__ = ["LATE_SHARE", "clocks", "littles_law"]
 
-#: A client whose mean send delay exceeds this share of the mean TTFT distorts what it measures.
-LATE_SHARE = 0.10
 
 _RUN = ("run_id", "configuration", "workload", "concurrency")
 

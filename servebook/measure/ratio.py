@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servebook.measure.limits import CONFIDENCE, POWER
+
 __all__ = [
     "CONFIDENCE",
     "POWER",
@@ -39,8 +41,6 @@ __all__ = [
     "runs_needed",
 ]
 
-CONFIDENCE = 0.95
-POWER = 0.80
 #: How far the degrees of freedom go from Satterthwaite's to Cochran's as the arms' numbers part.
 _TOWARDS_COCHRAN = 0.7
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure.conditions import without_concurrency
+from servebook.measure.limits import SHIFT
 from servebook.measure.percentiles import below_floor, percentile
 from servebook.measure.runs import gap_metrics, request_metrics
 from servebook.measure.trust import LEAST_WAVES
@@ -29,7 +30,6 @@ from servebook.tables import Tables
 
 __all__ = ["METRICS", "SHIFT", "Window", "in_flight", "steady", "window", "windows"]
 
-SHIFT = 0.2
 METRICS = (
     "input_throughput_tok_s",
     "output_throughput_tok_s",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servebook.measure.limits import LEAST_WAVES
 from servebook.measure.runs import request_metrics
 from servebook.tables import Tables
 
@@ -28,8 +29,6 @@ __all__ = [
 #: Lengths that differ by more than this share from those asked for are named.
 LENGTH_TOLERANCE = 0.02
 LEAST_DURATION_S = 30.0
-#: A wave: as many requests as the client keeps in flight.
-LEAST_WAVES = 3.0
 
 _RUN = ("run_id", "configuration", "workload", "concurrency")
 

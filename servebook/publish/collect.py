@@ -7,6 +7,7 @@ bytes.
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from servebook.errors import BuildError
-from servebook.publish.display import KINDS, SPEC_MIME
+from servebook.publish.names import KINDS, PARQUET_MIME, SPEC_MIME
 from servebook.publish.text import spoken
 
 __all__ = ["MOST_VERDICTS", "Chapter", "Content", "FigureData", "chapter", "collect"]
@@ -28,12 +29,16 @@ SLUG = re.compile(r"[^a-z0-9]+")
 
 @dataclass
 class FigureData:
-    """One figure: its JSON fields, its specification where it has a chart, and its chapter."""
+    """One figure: its JSON fields, its specification where it has a chart, and its chapter.
+
+    ``parquet`` is its table as a Parquet file.
+    """
 
     fields: dict[str, Any]
     spec: dict[str, Any] | None
     chapter: str
     svg: str = ""
+    parquet: bytes = b""
 
     @property
     def id(self) -> str:
@@ -154,7 +159,9 @@ def _clean(output: NotebookNode, into: Chapter) -> NotebookNode:
         output.metadata = NotebookNode()
     if kind == "figure":
         fields = output.data[KINDS["figure"]]
-        into.figures.append(FigureData(fields, output.data.get(SPEC_MIME), into.slug))
+        packed = base64.b64decode(output.data.pop(PARQUET_MIME, ""))
+        spec = output.data.get(SPEC_MIME)
+        into.figures.append(FigureData(fields, spec, into.slug, parquet=packed))
     elif kind == "statement":
         into.statements.append({**output.data[KINDS["statement"]], "chapter": into.slug})
     return output

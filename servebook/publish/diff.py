@@ -36,8 +36,9 @@ from servebook.publish.diff_words import (
     standing,
     summary,
 )
-from servebook.publish.display import KINDS, SPEC_MIME, payload
+from servebook.publish.display import payload
 from servebook.publish.draw import javascript_bundle, page_svg
+from servebook.publish.names import KINDS, SPEC_MIME
 from servebook.publish.output import Figure, Section, Statement
 from servebook.publish.page import render
 from servebook.publish.places import home

@@ -1,32 +1,29 @@
 """How a chapter's output displays: a MIME bundle in a build, widgets and HTML in JupyterLab.
 
 In a build (environment variable ``SERVEBOOK_BUILD=1``) the bundle carries data only: the output
-itself as JSON and, for a figure with a chart, its Vega-Lite specification. The driver draws the
-static SVG from that, in one process for all notebooks, because starting the renderer costs more
-than a second each time.
+itself as JSON, a figure's table as Parquet and its chart as a Vega-Lite specification. The driver
+draws the static SVG from that, in one process for all notebooks, because starting the renderer
+costs more than a second each time.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import os
 from typing import Any
 
+from servebook.publish.fixed import BUILD_VARIABLE
+from servebook.publish.names import KINDS, PARQUET_MIME, SPEC_MIME
 from servebook.publish.output import Figure, Output, Section, Statement
+from servebook.publish.parquet import parquet
 from servebook.publish.spec import specification
 from servebook.publish.tabular import plain, round_float, table
 
-__all__ = ["BUILD_VARIABLE", "KINDS", "SPEC_MIME", "building", "mimebundle", "payload"]
+__all__ = ["building", "mimebundle", "payload"]
 
-BUILD_VARIABLE = "SERVEBOOK_BUILD"
 #: A statement's value is rounded for display later; after six digits 33330.501 would go down.
 VALUE_DIGITS = 12
-SPEC_MIME = "application/vnd.vegalite.v6+json"
-KINDS = {
-    "figure": "application/vnd.servebook.figure+json",
-    "statement": "application/vnd.servebook.statement+json",
-    "section": "application/vnd.servebook.section+json",
-}
 
 
 def building() -> bool:
@@ -90,5 +87,7 @@ def mimebundle(output: Output) -> dict[str, Any]:
         return {**lab_bundle(output), "text/plain": _text(output)}
     bundle: dict[str, Any] = {KINDS[kind]: fields, "text/plain": _text(output)}
     if isinstance(output, Figure) and output.chart is not None:
-        bundle[SPEC_MIME] = specification(output.chart, output.alt)
+        bundle[SPEC_MIME] = specification(output.chart, output.alt, validate=False)
+    if fields.get("table") is not None:
+        bundle[PARQUET_MIME] = base64.b64encode(parquet(fields["table"])).decode()
     return bundle

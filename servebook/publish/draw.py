@@ -3,43 +3,73 @@
 Starting vl-convert's JavaScript engine costs more than a second per process; a worker of its own
 pays it once, draws while the next notebook runs, and has its time zone fixed (which the drawing
 of a time axis depends on) without touching the caller's.
+
+Each chart is drawn once. The file beside the page is that same drawing below its heading, which is
+drawn by itself: drawing is most of the work, and a chart does not shrink for a long title.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import NamedTuple
 
-from servebook.publish.kernel import FIXED
+from servebook.publish.fixed import FIXED
 from servebook.publish.spec import VL_VERSION, Spec
-from servebook.publish.svg import compact
+from servebook.publish.svg import compact, headed
 
-__all__ = ["Studio", "export_files", "javascript_bundle", "page_svg"]
+__all__ = ["Drawing", "Studio", "draw", "javascript_bundle", "page_svg"]
 
 PNG_SCALE = 2
 
 
+class Drawing(NamedTuple):
+    """One chart, drawn: for the page, and as files that stand alone, with their heading."""
+
+    page: str
+    svg: str
+    png: bytes
+
+
+def _svg(spec: Spec) -> str:
+    import vl_convert
+
+    text: str = vl_convert.vegalite_to_svg(spec, vl_version=VL_VERSION)
+    return text
+
+
 def page_svg(spec: Spec, prefix: str) -> str:
     """The chart as a compact SVG for the page."""
+    return compact(_svg(spec), prefix)
+
+
+def _heading(title: str, subtitle: str, config: Spec) -> str:
+    """Title and subtitle as Vega draws them: above a chart of no size."""
+    lines = {"subtitle": subtitle} if subtitle else {}
+    return _svg(
+        {
+            "mark": "point",
+            "data": {"values": []},
+            "width": 1,
+            "height": 1,
+            "title": {"text": title, "anchor": "start", "frame": "group", **lines},
+            "config": config,
+        }
+    )
+
+
+def draw(spec: Spec, prefix: str, title: str, subtitle: str) -> Drawing:
+    """All drawings of a chart; one that has a title of its own gets no other."""
     import vl_convert
 
-    return compact(vl_convert.vegalite_to_svg(spec, vl_version=VL_VERSION), prefix)
-
-
-def export_files(spec: Spec, title: str, subtitle: str) -> tuple[str, bytes]:
-    """The chart as files that stand alone: SVG and PNG, with the figure's title in them."""
-    import vl_convert
-
-    titled = copy.deepcopy(spec)
-    if "title" not in titled:
-        lines = {"subtitle": subtitle} if subtitle else {}
-        titled["title"] = {"text": title, "anchor": "start", "frame": "group", **lines}
-    svg: str = vl_convert.vegalite_to_svg(titled, vl_version=VL_VERSION)
-    return svg, vl_convert.svg_to_png(svg, scale=PNG_SCALE)
+    plain = _svg(spec)
+    svg = plain
+    if "title" not in spec:
+        svg = headed(plain, _heading(title, subtitle, spec.get("config", {})))
+    return Drawing(compact(plain, prefix), svg, vl_convert.svg_to_png(svg, scale=PNG_SCALE))
 
 
 def javascript_bundle() -> str:
@@ -76,13 +106,9 @@ class Studio:
         """The Vega bundle."""
         return self._pool.submit(javascript_bundle)
 
-    def drawing(self, spec: Spec, prefix: str) -> Future[str]:
-        """The SVG for the page."""
-        return self._pool.submit(page_svg, spec, prefix)
-
-    def files(self, spec: Spec, title: str, subtitle: str) -> Future[tuple[str, bytes]]:
-        """The SVG and PNG for the folder beside the page."""
-        return self._pool.submit(export_files, spec, title, subtitle)
+    def drawing(self, spec: Spec, prefix: str, title: str, subtitle: str) -> Future[Drawing]:
+        """A chart for the page and for the folder beside it."""
+        return self._pool.submit(draw, spec, prefix, title, subtitle)
 
     def __enter__(self) -> Studio:
         return self

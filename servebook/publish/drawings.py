@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from servebook.errors import BuildError
-from servebook.publish.collect import Chapter, Content
+from servebook.publish.draw import Drawing
 from servebook.publish.fresh import digest_of
 from servebook.publish.kept import Kept
 from servebook.publish.workers import Workers
+
+if TYPE_CHECKING:
+    from servebook.publish.collect import Chapter, Content
 
 __all__ = ["Drawings"]
 
@@ -25,31 +28,35 @@ class Drawings:
     def __init__(self, workers: Workers, kept: Kept) -> None:
         self._workers = workers
         self._kept = kept
-        self._pages: dict[str, tuple[str, Future[str]]] = {}
-        self._files: dict[str, tuple[str, Future[tuple[str, bytes]]]] = {}
+        self._drawn: dict[str, tuple[str, Future[Drawing]]] = {}
         self._new: set[str] = set()
 
     def order(self, one: Chapter) -> None:
-        """Have the figures of a chapter drawn, those for the page and those for the folder."""
+        """Have the figures of a chapter drawn."""
         for figure in one.figures:
             if figure.spec is None:
                 continue
-            spec, prefix = figure.spec, f"{figure.id}-"
-            key = digest_of("page", json.dumps(spec), prefix)
-            drawn = self._kept.get(key)
-            if drawn is None:
-                self._new.add(key)
-                self._pages[figure.id] = key, self._workers.studio.drawing(spec, prefix)
-            else:
-                self._pages[figure.id] = key, _done(drawn.decode())
             title, subtitle = figure.fields["title"], figure.fields["subtitle"]
-            key = digest_of("files", json.dumps(spec), title, subtitle)
-            svg, png = self._kept.get(f"{key}.svg"), self._kept.get(f"{key}.png")
-            if svg is None or png is None:
+            asked = figure.spec, f"{figure.id}-", title, subtitle
+            key = digest_of(json.dumps(asked))
+            known = self._known(key)
+            if known is None:
                 self._new.add(key)
-                self._files[figure.id] = key, self._workers.studio.files(spec, title, subtitle)
+                self._drawn[figure.id] = key, self._workers.studio.drawing(*asked)
             else:
-                self._files[figure.id] = key, _done((svg.decode(), png))
+                self._drawn[figure.id] = key, _done(known)
+
+    def _known(self, key: str) -> Drawing | None:
+        parts = [self._kept.get(f"{key}.{kind}") for kind in Drawing._fields]
+        page, svg, png = parts
+        if page is None or svg is None or png is None:
+            return None
+        return Drawing(page.decode(), svg.decode(), png)
+
+    def _keep(self, key: str, drawing: Drawing) -> None:
+        parts = (drawing.page.encode(), drawing.svg.encode(), drawing.png)
+        for kind, part in zip(Drawing._fields, parts, strict=True):
+            self._kept.put(f"{key}.{kind}", part)
 
     def fill(self, content: Content) -> None:
         """Wait for all of them, and give each figure the one for the page.
@@ -62,25 +69,22 @@ class Drawings:
         for figure in content.figures:
             if figure.spec is None:
                 continue
+            key, future = self._drawn[figure.id]
             try:
-                key, drawing = self._pages[figure.id]
-                figure.svg = drawing.result()
-                if key in self._new:
-                    self._kept.put(key, figure.svg.encode())
-                key, files = self._files[figure.id]
-                svg, png = files.result()
-                if key in self._new:
-                    self._kept.put(f"{key}.svg", svg.encode())
-                    self._kept.put(f"{key}.png", png)
+                drawing = future.result()
             except ValueError as error:
                 raise BuildError(
                     f"chapter {figure.chapter}: figure {figure.id!r} cannot be drawn: "
                     f"{str(error).splitlines()[0]}"
                 ) from None
+            figure.svg = drawing.page
+            if key in self._new:
+                self._keep(key, drawing)
 
     def files(self, figure: str) -> tuple[str, bytes]:
         """SVG and PNG of a figure, for the folder beside the page."""
-        return self._files[figure][1].result()
+        drawing = self._drawn[figure][1].result()
+        return drawing.svg, drawing.png
 
     def start(self) -> None:
         """Have the Vega script made while notebooks run, and the worker started with it."""

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import io
 import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from servebook.measure.glossary import GLOSSARY
 from servebook.publish.about import About
 from servebook.publish.collect import Content, FigureData
 
-__all__ = ["arrow", "claims", "csv_text", "write_chart", "write_claims", "write_tables"]
+__all__ = ["claims", "csv_text", "write_chart", "write_claims", "write_tables"]
 
-TYPES = {
-    "number": pa.float64(),
-    "integer": pa.int64(),
-    "boolean": pa.bool_(),
-    "time": pa.timestamp("ns", tz="UTC"),
-    "text": pa.string(),
-}
-MOST_INT64 = 2**63
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet read a text as a formula
 
 
@@ -54,37 +42,11 @@ def csv_text(table: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def _column(kind: str, values: list[Any]) -> pa.Array:
-    if kind == "time":
-        stamps = [None if v is None else dt.datetime.fromisoformat(v) for v in values]
-        return (
-            pa.array(stamps).cast(pa.timestamp("us", tz="UTC"))
-            if any(stamps)
-            else pa.nulls(len(values), pa.timestamp("us", tz="UTC"))
-        )
-    if kind == "integer" and any(v is not None and abs(v) >= MOST_INT64 for v in values):
-        return pa.array([None if v is None else str(v) for v in values], pa.string())
-    if kind == "text":
-        return pa.array([None if v is None else str(v) for v in values], pa.string())
-    return pa.array(values, TYPES[kind])
-
-
-def arrow(table: dict[str, Any]) -> pa.Table:
-    """The table typed: integers that 64 bits do not hold become text rather than lose digits."""
-    columns = list(zip(*table["rows"], strict=True)) or [()] * len(table["columns"])
-    return pa.table(
-        {
-            name: _column(kind, list(values))
-            for name, kind, values in zip(table["columns"], table["kinds"], columns, strict=True)
-        }
-    )
-
-
 def write_tables(figure: FigureData, folder: Path) -> None:
     """Write ``<id>.csv`` and ``<id>.parquet`` where the figure has a table."""
     if (table := figure.fields["table"]) is not None:
         (folder / f"{figure.id}.csv").write_text(csv_text(table), encoding="utf-8")
-        pq.write_table(arrow(table), folder / f"{figure.id}.parquet")
+        (folder / f"{figure.id}.parquet").write_bytes(figure.parquet)
 
 
 def write_chart(figure: FigureData, svg: str, png: bytes, folder: Path) -> None:

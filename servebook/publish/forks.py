@@ -20,10 +20,10 @@ from typing import Any
 
 from servebook import errors
 from servebook.publish.about import About, restored
-from servebook.publish.kernel import environment
+from servebook.publish.fixed import environment
 from servebook.publish.text import VARIABLE
 
-__all__ = ["Forked", "Zygote", "available"]
+__all__ = ["Forked", "Reading", "Zygote", "available"]
 
 
 def available() -> bool:
@@ -156,13 +156,12 @@ class Zygote:
             self._ready = True
         return True
 
-    def campaign(self, root: Path, home: Path, *, measured: bool = True) -> tuple[Zygote, About]:
-        """A zygote of its own that holds the campaign, and what the page says of it.
+    def reading(self, root: Path, home: Path, *, measured: bool = True) -> Reading:
+        """Have a zygote of its own read the campaign, while the caller goes on.
 
         ``measured``: with the tables that several notebooks show, which one alone may not need.
 
         Raises:
-            ServebookError: the campaign cannot be read.
             OSError: the zygote ended.
 
         """
@@ -170,16 +169,11 @@ class Zygote:
         asked = {"root": str(root), "home": str(home), "measured": measured, "text": spoken}
         request = {"campaign": asked}
         pid, link = self._channel.fork(request)
-        channel = _Channel(link)
-        try:
-            reply = channel.receive()
-        except BaseException:
-            channel.close()
-            raise
-        if "error" in reply:
-            channel.close()
-            raise _rebuilt(**reply["error"])
-        return Zygote(channel, pid), restored(reply["about"])
+        return Reading(_Channel(link), pid)
+
+    def campaign(self, root: Path, home: Path, *, measured: bool = True) -> tuple[Zygote, About]:
+        """``reading(...).done()``."""
+        return self.reading(root, home, measured=measured).done()
 
     def kernel(self, connection_file: str, cwd: str, variables: dict[str, str]) -> Forked:
         """A new kernel.
@@ -207,6 +201,36 @@ class Zygote:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Reading:
+    """A campaign that is being read in a process of its own."""
+
+    def __init__(self, channel: _Channel, pid: int) -> None:
+        self._channel = channel
+        self._pid = pid
+
+    def done(self) -> tuple[Zygote, About]:
+        """A zygote that holds the campaign, and what the page says of it; waits for both.
+
+        Raises:
+            ServebookError: the campaign cannot be read.
+            OSError: the process ended.
+
+        """
+        try:
+            reply = self._channel.receive()
+        except BaseException:
+            self._channel.close()
+            raise
+        if "error" in reply:
+            self._channel.close()
+            raise _rebuilt(**reply["error"])
+        return Zygote(self._channel, self._pid), restored(reply["about"])
+
+    def close(self) -> None:
+        """Let it go, read or not."""
+        self._channel.close()
 
 
 def _rebuilt(kind: str, fields: dict[str, Any]) -> Exception:

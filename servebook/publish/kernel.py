@@ -12,40 +12,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
-from servebook.publish.display import BUILD_VARIABLE
+from servebook.publish.fixed import environment
 
 if TYPE_CHECKING:
     from servebook.publish.forks import Forked, Zygote
 
     Running: TypeAlias = subprocess.Popen[bytes] | Forked
 
-__all__ = ["FIXED", "end", "environment", "kernel_class"]
-
-FIXED: Mapping[str, str] = {
-    BUILD_VARIABLE: "1",
-    "PYTHONHASHSEED": "0",
-    "TZ": "UTC",
-    "LC_ALL": "C.UTF-8",
-    "LANG": "C.UTF-8",
-    "COLUMNS": "120",
-    "LINES": "40",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # a line of talk on stderr, of no use here
-}
-
-
-def environment(home: Path) -> dict[str, str]:
-    """The environment of a build's processes; ``home`` takes the place of the IPython profile."""
-    return {**os.environ, **FIXED, "IPYTHONDIR": str(home)}
+__all__ = ["end", "kernel_class"]
 
 
 def end(process: Running) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:  # the driver attaches what was found, and needs none of them
+    import pandas as pd
 
-from servebook.publish.collect import Content
-from servebook.read.campaign import Campaign
-from servebook.read.manifest import Note
+    from servebook.publish.collect import Content
+    from servebook.read.campaign import Campaign
+    from servebook.read.manifest import Note
 
 __all__ = ["attach", "known_issues"]
 

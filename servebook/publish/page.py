@@ -30,9 +30,8 @@ from servebook.publish import text, words
 from servebook.publish.about import About
 from servebook.publish.collect import Content
 from servebook.publish.csp import policy
-from servebook.publish.display import KINDS
+from servebook.publish.names import ABSENT, KINDS
 from servebook.publish.pack import deflated, pack, shared_config
-from servebook.publish.tabular import ABSENT
 
 __all__ = [
     "MOST_ROWS",

@@ -3,29 +3,35 @@
 Altair's own ``mimetype`` renderer names a type that nbformat refuses, and neither rounds nor
 escapes; so the specification is made here. It holds no address of anything: data are inline, and
 the ``$schema`` line (which no reader of ours fetches, but which is a URL) names the version only
-in the MIME type.
+in the MIME type. Altair is imported when a chart is at hand: the process that draws needs none.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
-
-from servebook.publish.tabular import round_float
+if TYPE_CHECKING:
+    import altair as alt
 
 __all__ = ["VL_VERSION", "Spec", "specification"]
 
 Spec = dict[str, Any]
 
 VL_VERSION = "6.4"  # what vl-convert calls the Vega-Lite that Altair 6.3 writes
+_DIGITS = 6
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < 1e6 else round_float(value)
+        return int(value) if value.is_integer() and abs(value) < 1e6 else _short(value)
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -46,17 +52,41 @@ def _addresses(value: Any, path: str = "") -> list[str]:
     return []
 
 
-def specification(chart: alt.TopLevelMixin, description: str = "") -> Spec:
+def _rows_once() -> Callable[[Any], Any]:
+    """A data transformer that turns each table into rows once, however many layers draw it."""
+    from altair.utils.data import to_values
+
+    known: dict[int, tuple[Any, Any]] = {}  # the table is held, so that its id stays its own
+
+    def transform(data: Any) -> Any:
+        if id(data) not in known:
+            known[id(data)] = data, to_values(data)
+        return known[id(data)][1]
+
+    return transform
+
+
+def specification(
+    chart: alt.TopLevelMixin, description: str = "", *, validate: bool = True
+) -> Spec:
     """The chart's specification, floats rounded to six significant digits.
 
-    ``description`` becomes the chart's text for those who do not see it.
+    ``description`` becomes the chart's text for those who do not see it. ``validate`` holds it
+    against the schema of Vega-Lite, half of the work: tests do, and a build leaves what is wrong
+    to the drawing, which fails as well.
 
     Raises:
         ValueError: the chart takes its data from an address.
 
     """
-    with alt.data_transformers.enable("default", max_rows=None):
-        spec: Spec = _rounded(chart.to_dict())
+    import altair as alt
+
+    alt.data_transformers.register("servebook", _rows_once())
+    try:
+        with alt.data_transformers.enable("servebook"):
+            spec: Spec = _rounded(chart.to_dict(validate=validate))
+    finally:
+        alt.data_transformers.register("servebook", None)
     spec.pop("$schema", None)
     if _addresses(spec):
         raise ValueError("a chart must hold its data; this one takes them from an address")

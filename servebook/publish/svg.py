@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from lxml import etree
 
-__all__ = ["compact"]
+__all__ = ["compact", "headed"]
 
 SVG = "{http://www.w3.org/2000/svg}"
 TAGS = {
@@ -143,5 +143,34 @@ def compact(svg: str, prefix: str) -> str:
     root.set("aria-hidden", "true")
     root.set("focusable", "false")
     etree.cleanup_namespaces(root)
+    text: str = etree.tostring(root, encoding="unicode")
+    return text
+
+
+PLACE = re.compile(r"translate\((-?[\d.]+),\s*(-?[\d.]+)\)")
+
+
+def headed(chart: str, heading: str) -> str:
+    """A chart as vl-convert draws it, unchanged, below the title of another drawing of its.
+
+    Both are SVG texts; so is what comes out. It is as wide as the wider of the two.
+    """
+    parser = etree.XMLParser(resolve_entities=False, huge_tree=True)
+    root, other = etree.fromstring(chart, parser), etree.fromstring(heading, parser)
+    above = next(g for g in other.iter(f"{SVG}g") if "role-title" in g.get("class", "").split())
+    place = PLACE.search(next(other.iterchildren(f"{SVG}g")).get("transform", ""))
+    assert place is not None, heading[:300]
+    x, y = float(place[1]), float(place[2])
+    for node in root.iterchildren(f"{SVG}g"):
+        node.set("transform", f"translate(0,{y:g}) {node.get('transform', '')}".strip())
+    moved = etree.SubElement(root, f"{SVG}g", fill="none", transform=f"translate({x:g},{y:g})")
+    moved.set("stroke-miterlimit", "10")
+    moved.append(above)
+    width = max(float(root.get("width")), float(other.get("width")))
+    height = float(root.get("height")) + y
+    for node in (root, *root.iterchildren(f"{SVG}rect")):
+        node.set("width", f"{width:g}")
+        node.set("height", f"{height:g}")
+    root.set("viewBox", f"0 0 {width:g} {height:g}")
     text: str = etree.tostring(root, encoding="unicode")
     return text

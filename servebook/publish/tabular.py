@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from servebook.publish import words
+from servebook.publish.names import ABSENT
 
 __all__ = ["ABSENT", "Kind", "Table", "round_float", "table"]
 
@@ -23,7 +24,6 @@ Kind = Literal["number", "integer", "boolean", "time", "text"]
 Table = dict[str, Any]
 
 DIGITS = 6
-ABSENT = "–"
 
 
 def round_float(value: float, digits: int = DIGITS) -> float | None:

@@ -208,17 +208,20 @@ def speak(path: Path) -> None:
 @contextmanager
 def speaking(catalogue: Catalogue) -> Iterator[None]:
     """Have this process, and those that it starts, speak a language for a while."""
-    before = os.environ.pop(VARIABLE, None)
+    before = os.environ.get(VARIABLE)
     _now.append(catalogue)
     if catalogue.path is not None:
         os.environ[VARIABLE] = str(catalogue.path.resolve())
+    else:
+        os.environ.pop(VARIABLE, None)
     try:
         yield
     finally:
         _now.pop()
-        os.environ.pop(VARIABLE, None)
         if before is not None:
             os.environ[VARIABLE] = before
+        else:
+            os.environ.pop(VARIABLE, None)
 
 
 def say(key: str, /, **values: Any) -> str:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def test_the_bench_runs_at_a_small_size(project_root: Path, tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
@@ -18,7 +20,9 @@ def test_the_bench_runs_at_a_small_size(project_root: Path, tmp_path: Path) -> N
     for reading in found["reading"]:
         assert reading["n_gaps"] > 5000
         ways = reading["ways"]
-        assert {"servebook", "json", "orjson", "pandas", "polars", "pysimdjson"} == set(ways)
+        assert {
+            "servebook", "json", "orjson", "pandas", "polars", "pysimdjson", "AIPerf's loader",
+        } == set(ways)  # fmt: skip
         for way in ("servebook", "json", "orjson"):
             row = ways[way]
             assert row["n_gaps"] == reading["n_gaps"]
@@ -27,3 +31,44 @@ def test_the_bench_runs_at_a_small_size(project_root: Path, tmp_path: Path) -> N
             assert way in done.stdout
         for row in ways.values():
             assert "cpu_s" in row or "skipped" in row
+
+
+def test_growth_is_told_beside_the_first_size(project_root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    command = [sys.executable, "benchmarks/bench.py", "--no-reading", "--memory", "0.3", "0.9"]
+    done = subprocess.run(
+        [*command, "--json", str(out)], cwd=project_root, capture_output=True, text=True, check=True
+    )
+    small, large = json.loads(out.read_text())["memory"]
+    assert (small["of_mb"], small["of_wall"]) == (1, 1)
+    assert 2.9 < large["of_mb"] < 3.1
+    assert large["n_gaps"] > 2 * small["n_gaps"] > 0
+    assert "aiperf plot: skipped, no --aiperf or no --runs" in done.stdout
+
+
+@pytest.mark.usefixtures("bench_folder")
+def test_a_step_is_told_as_a_part_of_another() -> None:
+    import building
+    import timing
+
+    cold, edited = {"wall_s": 20.0, "cpu_s": 40.0}, {"wall_s": 5.0, "cpu_s": 8.0}
+    assert timing.times(edited, cold) == {"of_wall": 0.25, "of_cpu": 0.2}
+    assert building.rows({"cold": cold, "edited": edited}, "cold")[2].split() == [
+        "edited", "5.00", "8.00", "0.250", "0.200",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("bench_folder")
+def test_a_command_is_timed_with_what_it_starts(tmp_path: Path) -> None:
+    import timing
+
+    inner = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    assert timing.run([sys.executable, "-c", outer], tmp_path)["cpu_s"] >= 0.2
+    with pytest.raises(SystemExit, match="no such thing"):
+        timing.run([sys.executable, "-c", "raise SystemExit('no such thing')"], tmp_path)
+
+
+@pytest.fixture
+def bench_folder(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(project_root / "benchmarks")

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import base64
+import io
 import json
 
 import altair as alt
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from servebook.publish import words
-from servebook.publish.display import BUILD_VARIABLE, KINDS, SPEC_MIME, mimebundle, payload
+from servebook.publish.display import mimebundle, payload
+from servebook.publish.fixed import BUILD_VARIABLE
+from servebook.publish.names import KINDS, PARQUET_MIME, SPEC_MIME
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.publish.page import headline
 from servebook.publish.spec import specification
@@ -29,7 +34,7 @@ def figure(**changes: object) -> Figure:
 def test_a_build_gets_data_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BUILD_VARIABLE, "1")
     bundle = mimebundle(figure())
-    assert set(bundle) == {KINDS["figure"], SPEC_MIME, "text/plain"}
+    assert set(bundle) == {KINDS["figure"], SPEC_MIME, PARQUET_MIME, "text/plain"}
     assert bundle[SPEC_MIME]["description"] == "Two bars."
     assert bundle[KINDS["figure"]]["table"]["rows"][0][0] == 1.23457
     json.dumps(bundle, allow_nan=False)
@@ -93,3 +98,18 @@ def test_a_chart_from_an_address_is_refused() -> None:
 def test_many_rows_do_not_stop_a_chart() -> None:
     frame = pd.DataFrame({"x": range(6000)})
     assert specification(alt.Chart(frame).mark_point().encode(x="x:Q"))["datasets"]
+
+
+def test_a_build_is_spared_the_validation_and_gets_the_same() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.5], "when": pd.to_datetime(["2026-01-01", "2026-01-02"])})
+    base = alt.Chart(frame).encode(x="x:Q", y="when:T")
+    chart = base.mark_point() + base.mark_line() + alt.Chart(frame.head(1)).mark_rule()
+    whole = specification(chart)
+    assert specification(chart, validate=False) == whole
+    assert sorted(len(rows) for rows in whole["datasets"].values()) == [1, 2]
+
+
+def test_a_table_travels_as_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BUILD_VARIABLE, "1")
+    packed = base64.b64decode(mimebundle(figure())[PARQUET_MIME])
+    assert pq.read_table(io.BytesIO(packed)).column_names == list(FRAME.columns)

@@ -4,7 +4,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from servebook.publish.files import arrow, csv_text
+from servebook.publish.files import csv_text
+from servebook.publish.parquet import arrow
 from servebook.publish.tabular import table
 
 

@@ -7,7 +7,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from servebook.errors import BuildError
 from servebook.publish.collect import MOST_VERDICTS, chapter, collect
-from servebook.publish.display import KINDS
+from servebook.publish.names import KINDS
 from servebook.publish.page import json_block, markdown, repeated
 
 

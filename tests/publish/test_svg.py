@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from servebook.publish.svg import compact
+from servebook.publish.svg import compact, headed
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
 HEAD += 'class="marks" width="100" height="50" viewBox="0 0 100 50">'
@@ -73,3 +73,25 @@ def test_an_entity_is_not_expanded() -> None:
     bomb = '<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/hostname">]>'
     svg = compact(f"{bomb}{HEAD}<text>&x;</text></svg>", "f-")
     assert "ENTITY" not in svg
+
+
+def test_a_heading_stands_above_a_chart_that_stays_as_it_is() -> None:
+    chart = (
+        f'{HEAD}<rect width="100" height="50" fill="#fff"/>'
+        '<g transform="translate(5,5)"><path d="M0,0L1,1"/></g></svg>'
+    )
+    heading = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="240" height="30" viewBox="0 0 240 30">'
+        '<g transform="translate(4,25)"><g class="mark-group role-frame root">'
+        '<g class="mark-group role-title"><text>Long title</text></g></g></g></svg>'
+    )
+    root = etree.fromstring(headed(chart, heading))
+    rect, drawing, above = root
+    # The wider of 100 and 240; 50 of the chart, and 25 above it.
+    assert (root.get("width"), root.get("height")) == ("240", "75")
+    assert root.get("viewBox") == "0 0 240 75"
+    assert (rect.get("width"), rect.get("height")) == ("240", "75")
+    assert drawing.get("transform") == "translate(0,25) translate(5,5)"
+    assert drawing[0].get("d") == "M0,0L1,1"
+    assert above.get("transform") == "translate(4,25)"
+    assert "".join(above.itertext()) == "Long title"

@@ -209,7 +209,7 @@ def distribution(campaign: Campaign) -> Figure:
         return common.absent(
             campaign, name, say("mixed.distribution.mixed_load_distribution"), WORKLOAD
         )
-    gaps = pooled_gaps_ms(campaign.tables)
+    gaps = pooled_gaps_ms(campaign.tables, {run for runs in rows["runs"] for run in runs})
     # One concurrency for all where there is one that most series share (of these, the highest).
     counts = rows.groupby("concurrency")["series"].nunique()
     chosen = int(max(counts.index, key=lambda c: (counts[c], c)))

@@ -1,0 +1,53 @@
+"""What a command takes: wall time, and CPU time of it and of all that it started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Took", "run", "times"]
+
+Took = dict[str, float]
+
+
+def run(
+    command: Sequence[str | Path],
+    cwd: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = 1800,
+) -> Took:
+    """Run a command and say what it took (``wall_s``, ``cpu_s``).
+
+    Raises:
+        SystemExit: it failed, with the end of what it wrote.
+
+    """
+    before, start = os.times(), time.perf_counter()
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **(variables or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    wall_s = time.perf_counter() - start
+    after = os.times()
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{(done.stderr or done.stdout)[-2000:]}")
+    cpu_s = after.children_user + after.children_system
+    return {"wall_s": wall_s, "cpu_s": cpu_s - before.children_user - before.children_system}
+
+
+def times(took: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
+    """Both times of the first as parts of the second's."""
+    return {
+        f"of_{name}": took[f"{name}_s"] / max(other[f"{name}_s"], 1e-9) for name in ("wall", "cpu")
+    }
