@@ -1,10 +1,12 @@
 """Usual record lines of AIPerf as columns: as little work for each record as can be.
 
-simdjson parses a line and hands its list of gaps over as an array; the few other values that a
-request needs are collected and checked many records at once. Whatever is not as AIPerf writes it (a
-name twice, an error, a cancelled request, a value of another kind or out of bounds) goes the long
-way of ``aiperf_records.request``, which decides what it is and says why a line cannot be used. So
-both ways give the same, and this one only decides whether it may.
+Nine tenths of a token-level line are one list of gaps. It is cut out: simdjson hands it over as an
+array, and msgspec takes the few values that a request needs from the rest, many of which are then
+checked at once. Whatever is not as AIPerf writes it (an escape, a name where it does not belong, an
+error, a cancelled request, a value of another kind or out of bounds) goes the long way of
+``aiperf_records.request``, which decides what it is and says why a line cannot be used. So both
+ways give the same, and this one only decides whether it may. (One thing it passes over: a number
+beyond all floats, such as 1e999, in a value that nobody reads.)
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import simdjson
@@ -28,43 +31,67 @@ MISSING = -(2**63)
 #: Whole numbers up to here are exact in a float.
 _EXACT = 2.0**53
 _EPOCH_NS = (10**18, 4_102_444_800 * 10**9)
+_NAME = b"inter_chunk_latency"
+_BEFORE = b'"inter_chunk_latency":{"value":['
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_NUMBER: set[type] = {int, float, type(None)}
-_WHOLE: set[type] = {int, type(None)}
-#: Each value of a usual record, in the order of ``Usual.row``, and the types that it may have.
-_TYPES: dict[str, set[type]] = {
-    "request_id": {str},
-    "start": {int},
-    "scheduled": _WHOLE,
-    "end": _WHOLE,
-    "session": _WHOLE,
-    "turn": _WHOLE,
-    "phase_index": _WHOLE,
-    "conversation": {str, type(None)},
-    "phase": {str},
-    "ttft": _NUMBER,
-    "latency": _NUMBER,
-    "isl": _NUMBER,
-    "osl": {int, float},
-    "cached": _NUMBER,
-    "usage": _NUMBER,
-    "mismatch": _NUMBER,
-}
+
+class _Metric(msgspec.Struct, frozen=True, gc=False):
+    value: float
+    unit: str
+
+
+class _Cut(msgspec.Struct, frozen=True, gc=False):
+    """The metric whose list was cut out."""
+
+    value: None
+    unit: str
+
+
+_NO_METRIC, _NO_CUT = _Metric(np.nan, ""), _Cut(None, "")
+
+
+class _About(msgspec.Struct, gc=False):
+    x_request_id: str
+    request_start_ns: int
+    credit_issued_ns: int | None = None
+    request_end_ns: int | None = None
+    session_num: int | None = None
+    turn_index: int | None = None
+    phase_index: int | None = None
+    conversation_id: str | None = None
+    phase_kind: str | None = None
+    benchmark_phase: str | None = None
+    credit_phase: str | None = None
+    was_cancelled: bool | None = None
+
+
+class _Metrics(msgspec.Struct, gc=False):
+    output_sequence_length: _Metric
+    inter_chunk_latency: _Cut = _NO_CUT
+    time_to_first_token: _Metric = _NO_METRIC
+    ttft: _Metric = _NO_METRIC
+    request_latency: _Metric = _NO_METRIC
+    input_sequence_length: _Metric = _NO_METRIC
+    usage_prompt_cache_read_tokens: _Metric = _NO_METRIC
+    usage_completion_tokens: _Metric = _NO_METRIC
+    osl_mismatch_diff_pct: _Metric = _NO_METRIC
+
+
+class _Record(msgspec.Struct, gc=False):
+    metadata: _About
+    metrics: _Metrics
+    error: None = None
 
 
 class Usual(NamedTuple):
-    """One usual record, not checked yet: values in the order of ``_TYPES``, gaps in their unit.
+    """One usual record, not checked yet; its gaps in their unit, a buffer of doubles or None."""
 
-    ``units`` are those of TTFT and ``_METRICS``, then of the gaps; "" where there is no metric.
-    """
-
-    row: list[Any]
-    units: list[Any]
-    gaps: Any  # a buffer of doubles, or None
+    record: _Record
+    gaps: Any
 
 
 @dataclass(frozen=True)
@@ -85,105 +112,51 @@ class Batch:
 
 
 class Parser:
-    """Takes usual records apart; remembers which names they have, which is hardly ever new."""
+    """Takes usual records apart."""
 
     def __init__(self) -> None:
-        self._parser = simdjson.Parser()
-        self._names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-        self._about: list[str] = []
-        self._metrics: list[str] = []
-        self._cancels = self._gaps = False
+        self._numbers = simdjson.Parser()
+        self._rest = msgspec.json.Decoder(_Record)
 
     def usual(self, line: bytes) -> Usual | None:
         """The values of a line, not checked yet; None where it is not a usual record."""
         try:
             return self._usual(line)
-        except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, IndexError):
-            self._parser = simdjson.Parser()  # the old one may hold a document
+        except msgspec.DecodeError:
+            return None
+        except (ValueError, TypeError, AttributeError, RuntimeError):
+            self._numbers = simdjson.Parser()  # the old one may hold a document
             return None
 
-    def _usual(self, line: bytes) -> Usual:
-        record: Any = self._parser.parse(line)
-        about, metrics = record["metadata"], record["metrics"]
-        if len(record) != 2 and (len(record) != 3 or record["error"] is not None):
-            raise ValueError
-        names = tuple(about), tuple(metrics)
-        if names != self._names:
-            self._learn(*names)
-        if self._cancels and about["was_cancelled"] is not False:
-            raise ValueError
-        row: list[Any] = [about[name] if name else None for name in self._about]
-        units = []
-        for name in self._metrics:
-            if name:
-                metric = metrics[name]
-                units.append(metric["unit"])
-                row.append(metric["value"])
-                if len(metric) != 2:  # so that both are there once
-                    raise ValueError
-            else:
-                units.append("")
-                row.append(None)
-        buffer = None
-        if self._gaps:
-            metric = metrics["inter_chunk_latency"]
-            values = metric["value"]
-            units.append(metric["unit"])
-            # The only list of the line: nothing is nested in it.
-            if len(metric) != 2 or line.find(b"[") != line.rfind(b"["):
-                raise ValueError
-            if len(values):
-                buffer = values.as_buffer(of_type="d")
+    def _usual(self, line: bytes) -> Usual | None:
+        start = line.find(_BEFORE)
+        if start < 0:
+            rest, gaps = line, None
         else:
-            units.append("ms")
-        return Usual(row, units, buffer)
-
-    def _learn(self, about: tuple[str, ...], metrics: tuple[str, ...]) -> None:
-        # A name that comes twice means its last value elsewhere; here it would mean the first.
-        if len(set(about)) != len(about) or len(set(metrics)) != len(metrics):
-            raise ValueError
-        phase = next((name for name in _PHASES if name in about), "")
-        self._about = [name if name in about else "" for name in (*_ABOUT, phase)]
-        ttft = next((name for name in _TTFT if name in metrics), "")
-        if ttft and set(_TTFT) <= set(metrics):
-            raise ValueError
-        self._metrics = [name if name in metrics else "" for name in (ttft, *_METRICS)]
-        self._cancels = "was_cancelled" in about
-        self._gaps = "inter_chunk_latency" in metrics
-        self._names = about, metrics
-
-
-#: In the order of ``_TYPES``, where the phase and the TTFT stand between them.
-_ABOUT = (
-    *("x_request_id", "request_start_ns", "credit_issued_ns", "request_end_ns"),
-    *("session_num", "turn_index", "phase_index", "conversation_id"),
-)
-_METRICS = (
-    *("request_latency", "input_sequence_length", "output_sequence_length"),
-    *("usage_prompt_cache_read_tokens", "usage_completion_tokens", "osl_mismatch_diff_pct"),
-)
-#: The first that says something counts; a record in which it says nothing goes the long way.
-_PHASES = ("phase_kind", "benchmark_phase", "credit_phase")
-_TTFT = ("time_to_first_token", "ttft")
-_UNITS = ("ttft", "latency", *_METRICS[1:], "gaps")
+            start += len(_BEFORE) - 1
+            end = line.find(b"]", start) + 1
+            values: Any = self._numbers.parse(line[start:end])
+            gaps = values.as_buffer(of_type="d") if len(values) else None
+            del values
+            rest = b"null".join((line[:start], line[end:]))
+        # Without an escape, no name is spelled in another way and no string holds a quote.
+        if b"\\" in rest or not rest.isascii():
+            return None
+        record = self._rest.decode(rest)
+        if record.metadata.was_cancelled:
+            return None
+        cut = record.metrics.inter_chunk_latency is not _NO_CUT
+        if cut != (start >= 0) or (cut and rest.count(_NAME) != 1):
+            return None
+        return Usual(record, gaps)
 
 
 def checked(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
-    """The columns of the records that are as they must be, and which those are."""
-    good = np.ones(len(records), bool)
-    columns = dict(zip(_TYPES, zip(*(one.row for one in records), strict=True), strict=True))
-    for name, kinds in _TYPES.items():
-        if not set(map(type, columns[name])) <= kinds:
-            good &= np.array([type(value) in kinds for value in columns[name]])
+    """The columns of the records that are within bounds, and which those are."""
+    batch, good = _batch(records, settings)
     if not good.all():
         kept = [one for one, fine in zip(records, good, strict=True) if fine]
-        batch, fine = checked(kept, settings) if kept else (_nothing(), np.empty(0, bool))
-        good[good] = fine
-        return batch, good
-    batch, good = _batch(records, columns, settings)
-    if not good.all():
-        kept = [one for one, fine in zip(records, good, strict=True) if fine]
-        batch = checked(kept, settings)[0] if kept else _nothing()
+        batch = _batch(kept, settings)[0] if kept else _nothing()
     return batch, good
 
 
@@ -198,74 +171,77 @@ _COLUMNS = (
 )
 
 
-def _batch(
-    records: Sequence[Usual], columns: dict[str, tuple[Any, ...]], settings: Settings
-) -> tuple[Batch, Bools]:
+def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
     """The columns of all records, and which of them are within bounds."""
-    units = dict(zip(_UNITS, zip(*(one.units for one in records), strict=True), strict=True))
-    good = np.array(list(map(str.isprintable, columns["request_id"])))
-    for name in ("request_id", "phase"):
-        good &= np.array(list(map(bool, columns[name])))
+    about = [one.record.metadata for one in records]
+    metrics = [one.record.metrics for one in records]
+    names = [one.x_request_id for one in about]
+    good = np.array([name.isprintable() and name != "" for name in names])
 
-    def whole(name: str, low: int, high: int, missing: int = MISSING) -> Ints:
+    def whole(values: list[int | None], low: int, high: int, missing: int = MISSING) -> Ints:
         nonlocal good
+        given = [missing if value is None else value for value in values]
         try:
-            given = [missing if value is None else value for value in columns[name]]
-            values = np.array(given, np.int64)
+            found = np.array(given, np.int64)
         except OverflowError:
-            given = [value if abs(value) < 2**62 else -2 for value in given]
-            values = np.array(given, np.int64)
-        good &= (values == missing) | ((values >= low) & (values < high))
-        return values
+            found = np.array([v if abs(v) < 2**62 else -2 for v in given], np.int64)
+        good &= (found == missing) | ((found >= low) & (found < high))
+        return found
 
-    def floats(name: str) -> tuple[Floats, Bools]:
-        try:
-            values = np.array(columns[name], np.float64)
-        except OverflowError:
-            values = np.array([_float(value) for value in columns[name]])
-        return values, np.array([value is not None for value in columns[name]])
-
-    def span(name: str) -> tuple[Ints, Bools]:
+    def span(given: list[_Metric]) -> tuple[Ints, Bools]:
         nonlocal good
-        values, there = floats(name)
+        values = np.array([one.value for one in given])
+        there = ~np.isnan(values)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = np.where(there, values * _ns_per_unit(units[name]), 0.0)
-        good &= (values >= 0) & (values < min(_EXACT, LONGEST_NS))
-        return np.rint(np.where(good, values, 0.0)).astype(np.int64), there
+            values *= _ns_per_unit([one.unit for one in given])
+            good &= ~there | ((values >= 0) & (values < min(_EXACT, LONGEST_NS)))
+        return np.rint(np.where(good & there, values, 0.0)).astype(np.int64), there
 
-    def count(name: str) -> tuple[Ints, Bools]:
+    def count(given: list[_Metric]) -> tuple[Ints, Bools]:
         nonlocal good
-        values, there = floats(name)
-        values = np.where(there, values, 0.0)
-        good &= (values >= 0) & (values < MAX_TOKENS)
-        return np.rint(np.where(good, values, 0.0)).astype(np.int64), there
+        values = np.array([one.value for one in given])
+        there = ~np.isnan(values)
+        good &= ~there | ((values >= 0) & (values < MAX_TOKENS))
+        return np.rint(np.where(good & there, values, 0.0)).astype(np.int64), there
 
-    start = whole("start", *_EPOCH_NS)
-    scheduled, end = whole("scheduled", *_EPOCH_NS), whole("end", *_EPOCH_NS)
-    session, turn = whole("session", 0, 10**8, -1), whole("turn", 0, 2**53, 0)
-    phase_index = whole("phase_index", 0, 2**53, -1)
-    ttft, has_ttft = span("ttft")
-    latency, has_latency = span("latency")
+    start = whole([one.request_start_ns for one in about], *_EPOCH_NS)
+    scheduled = whole([one.credit_issued_ns for one in about], *_EPOCH_NS)
+    end = whole([one.request_end_ns for one in about], *_EPOCH_NS)
+    session = whole([one.session_num for one in about], 0, 10**8, -1)
+    turn = whole([one.turn_index for one in about], 0, 2**53, 0)
+    phase_index = whole([one.phase_index for one in about], 0, 2**53, -1)
+    ttft, has_ttft = span(
+        [one.ttft if one.time_to_first_token is _NO_METRIC else one.time_to_first_token
+         for one in metrics]
+    )  # fmt: skip
+    latency, has_latency = span([one.request_latency for one in metrics])
     end = np.where(has_latency, start + latency, end)
     good &= (end >= start) | (end == MISSING)
     good &= ~(has_ttft & has_latency) | (ttft <= latency)
-    isl, has_isl = count("isl")
-    osl, _ = count("osl")
-    cached, has_cached = count("cached")
-    usage, has_usage = count("usage")
-    percent, asked = floats("mismatch")
-    asked &= percent > -100
+    isl, has_isl = count([one.input_sequence_length for one in metrics])
+    osl, _ = count([one.output_sequence_length for one in metrics])
+    cached, has_cached = count([one.usage_prompt_cache_read_tokens for one in metrics])
+    usage, has_usage = count([one.usage_completion_tokens for one in metrics])
+    percent = np.array([one.osl_mismatch_diff_pct.value for one in metrics])
+    asked = percent > -100  # NaN is not
     with np.errstate(all="ignore"):
         wanted = np.where(asked, osl / (1 + percent / 100), 0.0)
     good &= (wanted >= 0) & (wanted < _EXACT)
     requested = np.rint(np.where(good, wanted, 0.0)).astype(np.int64)
     produced = np.where(has_usage & (usage > 0), usage, osl)
     short = asked & (requested > 0) & (produced > 0) & (produced < requested)
-    counts, gap_ns, fine = _gaps(records, units["gaps"])
+    counts, gap_ns, fine = _gaps(
+        [one.gaps for one in records], [one.inter_chunk_latency.unit for one in metrics]
+    )
     return Batch(
-        request_id=list(columns["request_id"]),
-        conversation=list(columns["conversation"]),
-        warmup=np.array([phase == "warmup" for phase in columns["phase"]]),
+        request_id=names,
+        conversation=[one.conversation_id for one in about],
+        warmup=np.array(
+            [
+                (one.phase_kind or one.benchmark_phase or one.credit_phase) == "warmup"
+                for one in about
+            ]
+        ),
         columns={
             "scheduled_ns": scheduled,
             "start_ns": start,
@@ -286,28 +262,21 @@ def _batch(
     ), good & fine
 
 
-def _float(value: Any) -> float:
-    try:
-        return np.nan if value is None else float(value)
-    except OverflowError:
-        return np.inf
-
-
-def _ns_per_unit(units: Sequence[Any]) -> Any:
+def _ns_per_unit(units: Sequence[str]) -> Any:
     """By what values in these units become ns; NaN for what is none of time."""
-    some = set(map(type, units)) - {str}
-    known = {unit: UNIT_TO_NS.get(unit, np.nan) for unit in set(units)} if not some else {}
+    known = {unit: UNIT_TO_NS.get(unit, np.nan) for unit in set(units)}
     if len(known) == 1:
         return next(iter(known.values()))
-    return np.array([known.get(unit, np.nan) if type(unit) is str else np.nan for unit in units])
+    return np.array([known[unit] for unit in units])
 
 
-def _gaps(records: Sequence[Usual], units: Sequence[Any]) -> tuple[Ints, Lengths, Bools]:
+def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> tuple[Ints, Lengths, Bools]:
     """Gaps per record, all of them in whole ns, and whose are zero or more and no sum of years."""
-    arrays = [_NO_GAPS if one.gaps is None else np.frombuffer(one.gaps) for one in records]
+    arrays = [_NO_GAPS if one is None else np.frombuffer(one) for one in buffers]
     counts = np.array([len(one) for one in arrays], np.int64)
     factor = _ns_per_unit(units)
-    known = np.broadcast_to(~np.isnan(factor), len(records))
+    # Without gaps the unit is of no matter.
+    known = (counts == 0) | ~np.isnan(factor)
     n = int(counts.sum())
     if not n:
         return counts, np.empty(0, np.int32), known
