@@ -32,6 +32,7 @@ __all__ = [
     "hidden",
     "lines",
     "loads",
+    "most_unpacked",
     "open_bytes",
     "printable",
     "read_text",
@@ -48,6 +49,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 #: A file that must be taken into memory as a whole may have this much, unpacked.
 MAX_TEXT_BYTES = 1 << 30
+
+#: What dumps unpack to is some ten times their size.
+_MOST_PACKED = 100
 
 _BOMS = (
     (b"\xff\xfe\x00\x00", "utf-32"),
@@ -108,6 +112,13 @@ def _whole(stream: BinaryIO) -> bytes:
     if len(content) > MAX_TEXT_BYTES:
         raise too_large()
     return content
+
+
+def most_unpacked(path: Path) -> int:
+    """How much of a file is read in pieces at most: all of a plain one, and of a packed one more
+    than any real dump unpacks to.
+    """
+    return max(MAX_TEXT_BYTES, _MOST_PACKED * path.stat().st_size)
 
 
 def too_large() -> OSError:

@@ -23,10 +23,10 @@ import yaml  # type: ignore[import-untyped]
 from servebook.errors import DumpError
 from servebook.read.codecs import SUFFIXES
 from servebook.read.files import read_text, sha256
-from servebook.read.guidellm_requests import add_requests, entries
+from servebook.read.guidellm_requests import WANTED, add_requests, entries
 from servebook.read.guidellm_settings import Settings, settings
 from servebook.read.guidellm_summary import DEFINITIONS, mean_of, native, ttft_inside
-from servebook.read.json_objects import objects
+from servebook.read.json_inside import objects_inside
 from servebook.read.records import SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, object_of, text, whole
@@ -121,7 +121,8 @@ FORMAT = Format("guidellm", "runs", find, read, DEFINITIONS)
 
 
 def _json(path: str, source: Source) -> Mapping[str, Any]:
-    line, value, reason = next(objects(read_text(source.main), unique=True), (1, None, "nothing"))
+    values = objects_inside(source.main, WANTED, unique=True)
+    line, value, reason = next(values, (1, None, "nothing"))
     if reason or not isinstance(value, dict):
         found = reason or "another JSON value"
         raise DumpError(path, "a guidellm report (one JSON object)", found, _WAY_OUT, line=line)

@@ -7,14 +7,14 @@ response, after the usage that follows the last token, and is kept beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Aside, Requests
 from servebook.read.values import LONGEST_S, number, object_of, token_count, whole
 
-__all__ = ["GROUPS", "add_requests", "entries"]
+__all__ = ["GROUPS", "WANTED", "add_requests", "entries"]
 
 GROUPS = ("successful", "errored", "incomplete")
 _STATUS = {"successful": "ok", "errored": "failed", "incomplete": "cancelled"}
@@ -26,6 +26,37 @@ _TIMES = {
     "first": ("first_token_iteration", "first_iteration", "first_token_time"),
     "last": ("last_token_iteration", "last_iteration", "last_token_time"),
     "end": ("request_end", "end_time"),
+}
+
+
+#: What is read of a request; nine tenths of it are its prompt, its reply and their statistics.
+_INSIDE = {
+    "info": ("timings", "error"),
+    "input_metrics": ("total_tokens", "cached_tokens"),
+    "output_metrics": ("total_tokens",),
+}
+_NAMES = frozenset(
+    {name for names in _TIMES.values() for name in names}
+    | {"error", "prompt_tokens", "output_tokens", "scheduler_info"}
+    | {"time_per_output_token_ms", "inter_token_latency_ms", "time_to_first_token_ms"}
+)
+
+
+def _needed(entry: Any) -> Any:
+    """A request without what is not read of it."""
+    if not isinstance(entry, dict):
+        return entry
+    out = {name: value for name, value in entry.items() if name in _NAMES}
+    for name, wanted in _INSIDE.items():
+        value = entry.get(name)
+        if isinstance(value, dict):
+            out[name] = {key: value[key] for key in wanted if key in value}
+    return out
+
+
+#: What is kept of the elements of which lists in a report; see ``json_inside``.
+WANTED: Mapping[tuple[str, ...], Callable[[Any], Any]] = {
+    ("benchmarks", "requests", group): _needed for group in GROUPS
 }
 
 

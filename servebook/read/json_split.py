@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from servebook.read.ahead import at_once, cores
 from servebook.read.json_columns import Lists
-from servebook.read.json_stream import InvalidError, Reader
+from servebook.read.json_stream import WINDOW_BYTES, InvalidError, Reader
 from servebook.read.json_window import Window
 from servebook.read.spool import Spool
 
@@ -29,7 +29,6 @@ __all__ = ["lists_at_once"]
 #: A shorter list is read before the processes are there.
 _LEAST_BYTES = 64 << 20
 _RANGE_BYTES = 16 << 20
-_WINDOW_BYTES = 1 << 19
 _NAME = "list"
 
 #: How far behind a place its next element is looked for.
@@ -128,7 +127,7 @@ class _Between:
 def _read(path: Path, one: _Range, lists: Callable[[], Lists], *, unique: bool) -> Found | None:
     """The elements of a range and its line ends; None where they are no list of JSON values."""
     between = partial(_between, path, one.start, one.comma)
-    ahead = Window(between, _WINDOW_BYTES, sys.maxsize)
+    ahead = Window(between, WINDOW_BYTES, sys.maxsize)
     try:
         reader = Reader(ahead, (_NAME,), lists, unique=unique)
         ahead.skip()

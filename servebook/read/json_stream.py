@@ -24,17 +24,15 @@ from servebook.read.json_columns import Column, Lists, Numbers, Unkept, Values
 from servebook.read.json_objects import RepeatedKeyError, without_repeats
 from servebook.read.json_window import Window, element_end, elements_end
 
-__all__ = ["InvalidError", "Reader", "objects_of"]
+__all__ = ["WINDOW_BYTES", "InvalidError", "Reader", "Value", "objects_of"]
 
 Value = tuple[int, Any, str | None]
 
-_WINDOW_BYTES = 1 << 19
+WINDOW_BYTES = 1 << 19
 _BETWEEN = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BACKSLASH = ord("\\")
 _SCALAR = re.compile(rb'[^\s,\[\]{}"]+')
-#: A packed file may unpack to so many times its size; real ones are a tenth of it.
-_MOST_PACKED = 100
 
 
 #: Adds elements of a list to a column; how many. The reader then stands at the next.
@@ -57,7 +55,7 @@ def objects_of(
     unique: bool = False,
     lists: Callable[[], Lists] = Lists,
     large: Large = _nothing,
-    window: int = _WINDOW_BYTES,
+    window: int = WINDOW_BYTES,
 ) -> Iterator[Value]:
     """(line of its first character, value, None), or (line, None, reason) for what is none.
 
@@ -66,8 +64,7 @@ def objects_of(
     ``large`` may read much of one at once. Raises DumpError for a file that cannot be read.
     """
     with files.reading(path) as open_again:
-        most = max(files.MAX_TEXT_BYTES, _MOST_PACKED * path.stat().st_size)
-        ahead = Window(open_again, window, most)
+        ahead = Window(open_again, window, files.most_unpacked(path))
         try:
             reader = Reader(ahead, wanted, lists, large, unique=unique)
             yield from reader.values(opening.encode())
@@ -99,7 +96,7 @@ class Reader:
             place = ahead.place()
             line = place[1] + 1
             try:
-                value, repeated = self._value(first)
+                value, repeated = self.value(first)
             except (InvalidError, RecursionError):
                 ahead.go(place)
                 torn = not ahead.seek(b"\n" + opening)
@@ -110,12 +107,13 @@ class Reader:
                 else:
                     yield line, None, f"an object with {repeated} twice"
 
-    def _value(self, first: bytes) -> tuple[Any, str | None]:
+    def value(self, first: bytes) -> tuple[Any, str | None]:
+        """The value that begins here, and what an object in it names twice."""
         self.repeated = None
-        value = self._object() if first == b"{" else self._other(first)
+        value = self.members() if first == b"{" else self._other(first)
         return value, self.repeated
 
-    def _object(self) -> dict[str, Any]:
+    def members(self) -> dict[str, Any]:
         """The object that begins here; its long lists as columns."""
         found: dict[str, Any] = {}
         names: list[str] = []
@@ -127,7 +125,7 @@ class Reader:
         while True:
             name = self._name()
             names.append(name)
-            found[name] = self._member(name)
+            found[name] = self.member(name)
             mark = ahead.skip()
             ahead.at += 1
             if mark == b"}":
@@ -146,7 +144,7 @@ class Reader:
             self.repeated = str(error)
 
     def _name(self) -> str:
-        name = self._loads(self._token(_TEXT))
+        name = self.loads(self._token(_TEXT))
         if not isinstance(name, str) or self.ahead.skip() != b":":
             raise InvalidError
         self.ahead.at += 1
@@ -162,37 +160,39 @@ class Reader:
                 return found.group()
             if ahead.ended or (found is None and ahead.data[ahead.at : ahead.at + 1] != b'"'):
                 raise InvalidError
-            self._more()
+            self.more()
 
-    def _more(self) -> None:
+    def more(self) -> None:
+        """Read further; raises InvalidError at the end."""
+        if self.ahead.ended:
+            raise InvalidError
         if len(self.ahead.data) - self.ahead.at > files.MAX_TEXT_BYTES:
             raise files.too_large()
         self.ahead.more()
 
-    def _member(self, name: str) -> Any:
+    def member(self, name: str) -> Any:
+        """The value of a name of the object that is being read."""
+        return self.list_of(name) if self.ahead.skip() == b"[" else self.plain()
+
+    def plain(self) -> Any:
+        """The value that begins here, as Python has it."""
         first = self.ahead.skip()
-        if first == b"[":
-            return self.list_of(name)
-        if first == b"{":
-            return self._loads(self._whole())
-        return self._loads(self._token(_TEXT if first == b'"' else _SCALAR))
+        if first in (b"[", b"{"):
+            return self.loads(self._whole())
+        return self.loads(self._token(_TEXT if first == b'"' else _SCALAR))
 
     def _whole(self) -> bytes:
         """The object or array that begins here."""
         ahead = self.ahead
         while (end := element_end(ahead.data, ahead.at)) < 0:
-            if ahead.ended:
-                raise InvalidError
-            self._more()
+            self.more()
         start, ahead.at = ahead.at, end
         return ahead.data[start:end]
 
     def _other(self, first: bytes) -> Any:
         """A value that is no object: an array, a text, a number, a word."""
-        if first == b"[":
-            return self._loads(self._whole())
-        if first == b'"':
-            return self._loads(self._token(_TEXT))
+        if first in b'["':
+            return self.plain()
         text = self._token(_SCALAR)
         try:
             value, end = json.JSONDecoder().raw_decode(text.decode("latin-1"))
@@ -252,9 +252,7 @@ class Reader:
             end, closed, objects = elements_end(ahead.data, ahead.at)
             if end >= 0:
                 break
-            if ahead.ended:
-                raise InvalidError
-            self._more()
+            self.more()
         count = self._add(column, ahead.data[ahead.at : end], objects=objects)
         if not count:
             raise InvalidError
@@ -278,7 +276,7 @@ class Reader:
                 comma = data.rfind(b",", at, last)
                 usual = comma >= 0 and not data[comma + 1 : last].strip()
                 return (comma, False) if usual else None
-            self._more()
+            self.more()
 
     def _guess_texts(self) -> tuple[int, bool] | None:
         """Where texts end: before the array's bracket, or else before a comma."""
@@ -295,7 +293,7 @@ class Reader:
                 end = data.rfind(b'",', at, end)
             if end >= 0:
                 return end + 1, False
-            self._more()
+            self.more()
 
     def _guess_plain(self) -> tuple[int, bool] | None:
         """Where numbers and words end: before the array's bracket, or else before a comma."""
@@ -314,7 +312,7 @@ class Reader:
                 return end, False
             if stop < len(data) or ahead.ended:
                 return None
-            self._more()
+            self.more()
 
     def _add(self, column: Column | None, piece: bytes, *, objects: bool) -> int:
         """Adds the values of a piece; how many, 0 where they are not JSON values."""
@@ -324,7 +322,7 @@ class Reader:
             if count:
                 return count
         try:
-            values = self._loads(text)
+            values = self.loads(text)
         except InvalidError:
             return 0
         if isinstance(column, Lists):
@@ -357,7 +355,7 @@ class Reader:
         column.extend(flat, lengths)
         return len(lengths)
 
-    def _loads(self, text: bytes) -> Any:
+    def loads(self, text: bytes) -> Any:
         """A JSON value as Python's objects, by whichever parser takes it."""
         if self.unique and b"{" in text:
             return self._loads_unique(text)

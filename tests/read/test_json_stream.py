@@ -273,4 +273,4 @@ def test_large_windows_give_what_small_ones_give(path: Path) -> None:
         "errors": ['a "text"\n' * int(n) for n in rng.integers(0, 9, 2000)],
     }
     for indent in (None, 1):
-        check(path, json.dumps(value, indent=indent).encode(), json_stream._WINDOW_BYTES)
+        check(path, json.dumps(value, indent=indent).encode(), json_stream.WINDOW_BYTES)
