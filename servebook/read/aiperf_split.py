@@ -2,7 +2,8 @@
 
 A large plain file is cut into ranges of lines; forked processes read them into files of a spool
 folder, together with its checksum, which takes as long as a fifth of the reading. What a process
-left undone this one does itself. Compressed files are one range.
+left undone this one does itself. Where the user names a cluster, its workers read the ranges.
+Compressed files are one range.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from servebook.read.aiperf_join import join
 from servebook.read.aiperf_piece import Piece, read_piece
 from servebook.read.aiperf_records import Parsed
 from servebook.read.aiperf_summary import Settings
+from servebook.read.cluster_ranges import in_ranges, seen_by_all
 from servebook.read.codecs import DAMAGED
 from servebook.read.files import lines
 from servebook.read.line_blocks import lines_between, ranges
@@ -41,7 +43,10 @@ def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool
         piece = read_piece(each, settings, folder, "all", with_sent=with_sent)
         return join([piece], out, spool)
     jobs = [partial(read_range, path, *cut, settings, folder, with_sent) for cut in cuts]
-    if folder is not None and len(jobs) > 1:
+    if folder is not None and len(jobs) > 1 and seen_by_all(path):
+        places = [_place(folder, n) for n in range(len(jobs))]
+        in_ranges(path, cuts, places, settings, with_sent)
+    elif folder is not None and len(jobs) > 1:
         at_once([partial(_leave, job, _place(folder, n)) for n, job in enumerate(jobs)])
     pieces = [
         _taken(None if folder is None else _place(folder, n)) or job() for n, job in enumerate(jobs)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import os
 import pickle
 import platform
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,12 @@ from servebook.read.source import reading_fault
 __all__ = ["NotHereError", "do", "versions"]
 
 #: What decides the numbers that come out.
-_PACKAGES = ("numpy", "orjson", "pandas", "pyarrow", "pysimdjson", "scipy")
+_PACKAGES = ("msgspec", "numpy", "orjson", "pandas", "pyarrow", "pysimdjson", "scipy")
 #: Code that nothing is computed with.
 _APART = ("publish/", "cli.py", "__main__.py")
+
+#: Readers share room for numbers within a process; a worker may have several threads.
+_ONE_AT_A_TIME = threading.Lock()
 
 Answer = tuple[str, Any]
 
@@ -58,11 +63,13 @@ def do(function: str, payload: bytes, expected: dict[str, str]) -> Answer:
     found = versions()
     if other := {k: (found.get(k, "none"), v) for k, v in expected.items() if found.get(k) != v}:
         return "versions", other
+    os.environ.pop("SERVEBOOK_SCHEDULER", None)  # a task asks no cluster
     module, _, name = function.partition(":")
     if not module.startswith("servebook."):
         return "fault", f"{module} is no part of Servebook"
     try:
-        return "value", getattr(importlib.import_module(module), name)(*pickle.loads(payload))
+        with _ONE_AT_A_TIME:
+            return "value", getattr(importlib.import_module(module), name)(*pickle.loads(payload))
     except NotHereError as error:
         return "not here", str(error)
     except DumpError as error:

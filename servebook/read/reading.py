@@ -19,6 +19,7 @@ from servebook.read import source as source_module
 from servebook.read.ahead import at_once
 from servebook.read.cache import Cache, default_folder
 from servebook.read.cluster import ClusterFaultError, scheduler
+from servebook.read.cluster_ranges import seen_by_all
 from servebook.read.cluster_reading import fill, here_only
 from servebook.read.parts import Part, files_of, inputs_of, key_of, read_part
 from servebook.read.source import Source, reading_fault, relative
@@ -28,6 +29,8 @@ __all__ = ["Part", "opened", "read_sources"]
 #: A dump of less is read before a process is there to do it, and so are all of them of less.
 _LEAST_BYTES = 1 << 20
 _WORTH_BYTES = 16 << 20
+#: On a cluster: fewer dumps than this many leave workers idle, unless large ones are cut.
+_MANY, _RANGED_BYTES = 8, 256 << 20
 
 Read = Callable[[Source], Part]
 
@@ -91,6 +94,9 @@ def _on_cluster(sources: Sequence[Source], cache: Cache) -> dict[int, Exception]
             with contextlib.suppress(DumpError):  # told when it is read
                 if not cache.holds(key := key_of(source, inputs_of(source))):
                     lacking[key] = source
+    if len(lacking) < _MANY:  # a few large files are read in ranges, as one is on one machine
+        for key in [key for key, source in lacking.items() if _in_ranges(source)]:
+            del lacking[key]
     if not lacking:
         return {}
     with tqdm(
@@ -98,6 +104,12 @@ def _on_cluster(sources: Sequence[Source], cache: Cache) -> dict[int, Exception]
     ) as bar:
         failed = fill(list(lacking.items()), cache, bar.update)
     return {id(lacking[key]): error for key, error in failed.items()}
+
+
+def _in_ranges(source: Source) -> bool:
+    """Whether its reader cuts it into ranges that workers can read where it lies."""
+    large = source.main.stat().st_size >= _RANGED_BYTES
+    return large and source.format == "aiperf" and seen_by_all(source.main)
 
 
 def _ahead(sources: Sequence[Source], cache: Cache) -> None:

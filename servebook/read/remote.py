@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fsspec.callbacks import Callback
 from tqdm import tqdm
 
 from servebook.errors import DumpError, ServebookError
-from servebook.read.remote_listing import FOLDER, Remote, listing, remote_path
+from servebook.read.remote_listing import FOLDER, Remote, TooMuchError, listing, remote_path
 from servebook.read.sums import cache_folder, write_whole
 from servebook.read.urls import is_url, last_name, opened, shown
 
@@ -152,6 +151,8 @@ def _folder(url: str) -> Path:
 
 
 def _fetch(place: _Mirror, system: Any, base: str, single: bool, files: Iterable[Remote]) -> None:
+    from servebook.read.remote_progress import Counted
+
     kept = place.kept()
     top = place.top if single else place.path
 
@@ -171,7 +172,7 @@ def _fetch(place: _Mirror, system: Any, base: str, single: bool, files: Iterable
         _bar(sum(file.size or 0 for file in lacking)) as bar,
         ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fetch") as pool,
     ):
-        counted = _Counted(bar, _most_bytes())
+        counted = Counted(bar, _most_bytes())
 
         def one(file: Remote) -> None:
             remote = base if single else remote_path(place.url, base, file.name)
@@ -200,7 +201,7 @@ def _bar(n_bytes: int) -> Any:
     )
 
 
-def _one(system: Any, remote: str, file: Remote, top: Path, counted: Callback) -> tuple[int, int]:
+def _one(system: Any, remote: str, file: Remote, top: Path, counted: Any) -> tuple[int, int]:
     """Fetch one file, which is there whole or not at all; what the system says of it."""
     target = top / file.name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -220,27 +221,6 @@ def _one(system: Any, remote: str, file: Remote, top: Path, counted: Callback) -
 
 class _CutError(Exception):
     """A file that came only in part."""
-
-
-class _TooMuchError(Exception):
-    """More bytes than may come."""
-
-
-class _Counted(Callback):  # type: ignore[misc]
-    """Counts bytes as they come: for the bar, and for files whose size nobody said."""
-
-    def __init__(self, bar: Any, most: float) -> None:
-        super().__init__()
-        self.bar, self.left = bar, most
-
-    def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Callback:
-        return self
-
-    def relative_update(self, inc: int = 1) -> None:
-        self.bar.update(inc)
-        self.left -= inc
-        if self.left < 0:
-            raise _TooMuchError
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -306,7 +286,7 @@ def _told(url: str) -> Iterator[None]:
         raise DumpError(shown(url), "a file or folder", "nothing there", way_out) from None
     except _CutError as error:
         raise DumpError(shown(url), "whole files", str(error), "try again") from None
-    except _TooMuchError:
+    except TooMuchError:
         raise ServebookError(
             f"{shown(url)}: brings more than {_most_bytes() / (1 << 30):,.4g} GiB; name a folder "
             f"further down, or set {LIMIT} to what it may be"

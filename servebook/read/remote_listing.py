@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from servebook.errors import DumpError
 from servebook.read.urls import shown
 
-__all__ = ["FOLDER", "Remote", "listing", "remote_path"]
+__all__ = ["FOLDER", "Remote", "TooMuchError", "listing", "remote_path"]
 
 #: Of the cache: what was fetched.
 FOLDER = "remote"
@@ -41,6 +41,10 @@ _MARKS = (
 _WEB = ("http", "https")
 _MOST_PAGES = 10_000
 _MAX_NAME, _MAX_PATH = 255, 3000
+
+
+class TooMuchError(Exception):
+    """More bytes than may come."""
 
 
 @dataclass(frozen=True)

@@ -273,8 +273,9 @@ def test_the_client_leaves_no_warning_and_nothing_behind(on_cluster: str, tmp_pa
     process.stdin.flush()
     assert pickle.load(process.stdout) == ("value", 0, "a")
     assert pickle.load(process.stdout) == ("end", -1, None)
+    code = process.wait(60)  # by itself, with its input still open
     out, err = process.communicate()
-    assert (process.returncode, out, err) == (0, b"", b"")
+    assert (code, out, err) == (0, b"", b"")
     assert list(tmp_path.iterdir()) == []
 
 
