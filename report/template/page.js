@@ -3,6 +3,8 @@
 // drawings, tables and text are all there.
 (function () {
   const WIDE = 760;
+  const LETTER = 5.6; // pixels of one in a title, about
+  const BESIDE = 110; // what may stand to the left of an axis
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const refuse = () => Promise.reject(new Error("this page loads nothing"));
   const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
@@ -47,8 +49,20 @@
     return Math.max(1, ...parts(spec).map(across));
   }
 
-  // Panels side by side go below one another, and views take the width that is there.
-  function refit(spec, change) {
+  // The title below an axis in lines of so many letters.
+  function wrapped(title, letters) {
+    if (typeof title !== "string" || title.length <= letters) return title;
+    const lines = [""];
+    for (const word of title.split(" ")) {
+      const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+      if (lines.at(-1) && longer.length > letters) lines.push(word);
+      else lines[lines.length - 1] = longer;
+    }
+    return lines;
+  }
+
+  // Panels side by side go below one another, views take the width that is there, and so do titles.
+  function refit(spec, change, letters) {
     const copy = { ...spec };
     if (copy.hconcat) {
       copy.vconcat = copy.hconcat;
@@ -56,10 +70,16 @@
     }
     if (copy.concat || (copy.facet && copy.spec)) copy.columns = 1;
     if (typeof copy.width === "number") copy.width = change(copy.width);
-    for (const key of ["layer", "vconcat", "concat"]) {
-      if (copy[key]) copy[key] = copy[key].map((view) => refit(view, change));
+    if (copy.encoding && copy.encoding.x) {
+      const x = { ...copy.encoding.x };
+      if (x.title) x.title = wrapped(x.title, letters);
+      if (x.axis && x.axis.title) x.axis = { ...x.axis, title: wrapped(x.axis.title, letters) };
+      copy.encoding = { ...copy.encoding, x: x };
     }
-    if (copy.spec) copy.spec = refit(copy.spec, change);
+    for (const key of ["layer", "vconcat", "concat"]) {
+      if (copy[key]) copy[key] = copy[key].map((view) => refit(view, change, letters));
+    }
+    if (copy.spec) copy.spec = refit(copy.spec, change, letters);
     return copy;
   }
 
@@ -118,12 +138,13 @@
       } else {
         const extra = (natural - span(spec)) / across(spec);
         let width = Math.max(120, room - extra);
-        result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width)), options());
+        const letters = Math.max(20, Math.floor((room - BESIDE) / LETTER));
+        result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width), letters), options());
         const excess = drawnWidth(box) - room;
         if (excess > 1) {
           result.finalize();
           width = Math.max(100, width - excess);
-          result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width)), options());
+          result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width), letters), options());
         }
       }
       for (const old of [...plot.children]) if (old !== box) old.remove();
