@@ -139,3 +139,59 @@ def watch_the_timeline(driver: WebDriver, page: Path, look: Any) -> None:
     assert second not in ("", first)
     chosen.find_elements("css selector", "option")[0].click()
     assert ticks(second) == first  # back, and the zoom is gone
+
+
+RINGED = """
+return [...document.querySelectorAll("path.linked")].map((one) =>
+  [one.closest("figure").id, one.__data__.datum.concurrency])"""
+
+
+@pytest.mark.browser
+def test_points_of_one_condition_answer_one_another_and_pictures_are_saved(
+    open_browser: Callable[..., WebDriver], pages: list[Path], look: Any, tmp_path: Path
+) -> None:
+    driver = open_browser()
+    allowed = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
+    look.settle(driver, pages[0], pages[0].read_text().count('role="img"'))
+    watch_the_rings(driver)
+    save_a_picture_of_each_kind(driver, tmp_path)
+    assert look.requested(driver) == {pages[0].as_uri()}
+
+
+def watch_the_rings(driver: WebDriver) -> None:
+    """Throughput and latency of a workload show the same condition: where one is, the other is."""
+    from selenium.webdriver import ActionChains
+
+    for workload, other in (("prefill", "ttft"), ("decode", "tpot")):
+        name = f"figure-{workload}-throughput"
+        plot = driver.find_element("css selector", f"#{name} .live")
+        driver.execute_script(
+            "arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", plot
+        )
+        points = plot.find_elements("css selector", ".mark-symbol.role-mark path")
+        rings: list[list[Any]] = []
+        for point in points[:6]:
+            ActionChains(driver).move_to_element(point).perform()
+            time.sleep(0.2)
+            if rings := driver.execute_script(RINGED):
+                break
+        figures = {figure for figure, _ in rings}
+        assert {name, f"figure-{workload}-{other}"} <= figures
+        assert len({concurrency for _, concurrency in rings}) == 1
+        ActionChains(driver).move_to_element(
+            driver.find_element("css selector", f"#{name} h3")
+        ).perform()
+
+
+def save_a_picture_of_each_kind(driver: WebDriver, folder: Path) -> None:
+    bar = driver.find_element("css selector", "#figure-decode-throughput .tools")
+    for kind, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        bar.find_element("xpath", f".//button[text()='Download {kind}']").send_keys("\n")
+        path = folder / f"decode-throughput.{kind.lower()}"
+        deadline = time.monotonic() + 20
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(0.2)
+        assert path.read_bytes().startswith(start)
+        assert path.stat().st_size > 5_000
