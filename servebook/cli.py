@@ -133,7 +133,11 @@ def _hash_ahead(args: argparse.Namespace) -> None:
     from servebook.read.cluster_sums import hash_ahead
 
     given = [getattr(args, name, None) for name in ("path", "campaign", "a", "b")]
-    hash_ahead([place for place in (*given, *getattr(args, "campaigns", ())) if place])
+    if hasattr(args, "campaigns"):
+        from servebook.publish.places import campaign_folders, home
+
+        given += campaign_folders(args.campaigns, home())
+    hash_ahead([place for place in given if place])
 
 
 @contextlib.contextmanager

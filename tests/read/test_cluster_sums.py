@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from servebook import cli
 from servebook.read import cluster_sums, sums
 from servebook.read.cluster import Call
 from servebook.read.cluster_sums import hash_ahead, sum_there
@@ -76,6 +77,22 @@ def test_a_digest_of_a_file_that_has_changed_since_is_not_kept(
     assert remember(one, one.stat(), "0" * 64)
     assert remembered_sha256(one) == "0" * 64
     assert asked == []
+
+
+def test_a_build_asks_for_the_campaigns_that_it_builds(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("notebooks", "report/template"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("a", "b"):
+        big(tmp_path / "data" / name / f"dump of {name}")
+        (tmp_path / "data" / name / "campaign.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_build", lambda _: 0)
+    assert cli.main(["build", "data/b", "--scheduler", "tcp://127.0.0.1:1"]) == 0
+    assert asked == ["dump of b"]
+    assert cli.main(["build", "--scheduler", "tcp://127.0.0.1:1"]) == 0
+    assert sorted(asked) == ["dump of a", "dump of b"]
 
 
 def test_without_a_cluster_nothing_is_asked(
