@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from servebook.publish.places import spelled
+from servebook.publish.text import say
+from servebook.publish.words import plural
 
 __all__ = ["About", "about", "restored"]
 
@@ -70,14 +72,11 @@ def _masked(campaign: Any) -> str:
     """What stands under an alias: "2 switches, 4 nodes"; what it is where nothing does."""
     counts = getattr(campaign, "masked", None)
     if counts is None:
-        return "Names of hosts, switches and ports are shown, as the manifest allows."
+        return say("about.masked.shown")
     if not counts:
-        return "There was no name of a host, switch or port to mask."
-    parts = [f"{n} {kind if n == 1 else _MANY.get(kind, f'{kind}s')}" for kind, n in counts.items()]
-    return (
-        f"Masked, here and in the files beside this page: the names of {', '.join(parts)}, in "
-        "paths as well. `privacy: {show_names: true}` in the manifest shows them."
-    )
+        return say("about.masked.nothing")
+    parts = [f"{n} {plural(n, kind, _MANY.get(kind))}" for kind, n in counts.items()]
+    return say("about.masked.names", names=", ".join(parts))
 
 
 def about(root: Path, home: Path, load: Callable[[Path], Any] | None = None) -> About:

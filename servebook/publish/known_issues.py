@@ -10,6 +10,8 @@ import fnmatch
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from servebook.publish.text import say
+
 if TYPE_CHECKING:  # the driver attaches what was found, and needs none of them
     import pandas as pd
 
@@ -40,11 +42,12 @@ def known_issues(campaign: Campaign) -> tuple[dict[str, Any], ...]:
 
 def _about(note: Note, labels: dict[str, str]) -> str:
     if note.figure:
-        return f"figure {note.figure}"
-    parts = [f"runs {note.run}"] if note.run else []
+        return say("known_issues.about.figure", figure=note.figure)
+    parts = [say("known_issues.about.runs", run=note.run)] if note.run else []
     parts += [labels.get(note.configuration, note.configuration)] if note.configuration else []
-    parts += [f"{note.workload} load"] if note.workload else []
-    parts += [f"{note.concurrency} in flight"] if note.concurrency else []
+    parts += [say("known_issues.about.load", workload=note.workload)] if note.workload else []
+    if note.concurrency:
+        parts.append(say("shared.in_flight", concurrency=note.concurrency))
     return ", ".join(parts)
 
 
@@ -87,8 +90,8 @@ def attach(content: Content, issues: Sequence[dict[str, Any]]) -> list[dict[str,
     for one in issues:
         lacks = ""
         if one["figure"] and one["figure"] not in ids:
-            lacks = "This page has no figure of that id."
+            lacks = say("known_issues.lacks.figure")
         elif not one["figure"] and not one["runs"]:
-            lacks = "No run of this campaign is one of these."
+            lacks = say("known_issues.lacks.run")
         listed.append({**one, "lacks": lacks})
     return listed

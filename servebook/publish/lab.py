@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from servebook.publish.output import Figure, Output, Section, Statement
 from servebook.publish.tabular import ABSENT, table
+from servebook.publish.text import column, say
 
 __all__ = ["html_after", "html_before", "lab_bundle"]
 
@@ -21,17 +22,18 @@ def _table_html(figure: Figure) -> str:
     if figure.table is None:
         return ""
     data = table(figure.table)
-    head = "".join(f"<th>{escape(name)}</th>" for name in data["columns"])
+    head = "".join(f"<th>{escape(column(name))}</th>" for name in data["columns"])
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
         for row in data["text"][:ROWS]
     )
     n = len(data["rows"])
-    shown = f"{n} rows" if n <= ROWS else f"first {ROWS} of {n} rows"
+    shown = say("lab.rows", rows=n) if n <= ROWS else say("lab.first_rows", shown=ROWS, rows=n)
+    summary = say("lab.table", shown=shown, sign=ABSENT)
     unfolded = " open" if figure.open_table or figure.chart is None else ""
     return (
-        f"<details{unfolded}><summary>Table ({shown}; {ABSENT} = not measured or not stated)"
-        f"</summary><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></details>"
+        f"<details{unfolded}><summary>{escape(summary)}</summary>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></details>"
     )
 
 
@@ -43,7 +45,10 @@ def html_before(output: Output) -> str:
         return "".join(parts)
     if isinstance(output, Statement):
         line = f"<p><strong>{escape(output.sentence)}</strong></p>"
-        details = [output.interval, output.would_change and f"Would change: {output.would_change}"]
+        details = [
+            output.interval,
+            output.would_change and say("lab.change", text=output.would_change),
+        ]
         return line + "".join(f"<p>{escape(text)}</p>" for text in details if text)
     assert isinstance(output, Section)
     code = f"<pre><code>{escape(output.code)}</code></pre>" if output.code else ""

@@ -24,7 +24,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from servebook.measure.glossary import meaning
+from servebook.measure.glossary import entry
 from servebook.measure.metrics import METRICS
 from servebook.publish import text, words
 from servebook.publish.about import About
@@ -63,7 +63,7 @@ class _Renderer(IPythonRenderer):
         shown = min(level + 1, 6)
         if level == 1:  # the chapter's own heading comes from the template
             return ""
-        slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"<[^>]+>", "", text).lower()).strip("-")
+        slug = re.sub(r"[\W_]+", "-", re.sub(r"<[^>]+>", "", text).lower()).strip("-")
         return f'<h{shown} id="{self.prefix}-{slug}">{text}</h{shown}>\n'
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
@@ -129,6 +129,15 @@ def counted(noun: str | None, n: int) -> str:
         return known
     first, space, rest = (noun or "").partition(" ")
     return (first.removesuffix("s") if n == 1 else first) + space + rest
+
+
+def meaning(column: str) -> str:
+    """The definition behind a table's column, for its tooltip; empty where none is known."""
+    found = entry(column)
+    if found is None:
+        return ""
+    label, definition, source = map(words.told, (found.label, found.definition, found.source))
+    return text.say("figure.meaning", label=label, definition=definition, source=source)
 
 
 def exact(value: float | None, shown: str) -> str:
@@ -199,7 +208,7 @@ class _Exporter(TemplateExporter):
         environment.filters |= {
             "prose": markdown,
             "code": code,
-            "column": functools.partial(text.called, "columns"),
+            "column": text.column,
             "counted": counted,
             "json_block": json_block,
             "exact": exact,

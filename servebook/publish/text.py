@@ -32,6 +32,7 @@ __all__ = [
     "VARIABLE",
     "Catalogue",
     "called",
+    "column",
     "folder",
     "languages",
     "load",
@@ -49,7 +50,7 @@ VARIABLE = "SERVEBOOK_TEXT"
 #: in translations only, for the English prose stands in the notebooks.
 PROSE = "prose"
 #: The groups of texts that are found by their English wording.
-TOLD = ("metrics.", "settings.", "told.")
+TOLD = ("glossary.", "metrics.", "settings.", "told.")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:
@@ -95,6 +96,14 @@ class Catalogue:
     def called(self, group: str, name: str) -> str:
         """What is shown for a name of ``group`` (columns, units, nouns, marks): else itself."""
         return self.texts.get(f"{group}.{name}", name)
+
+    def column(self, name: str) -> str:
+        """What is shown for a column: whole, else its name and its unit in brackets, each."""
+        shown = self.called("columns", name)
+        head, bracket, unit = name.removesuffix(")").rpartition(" (")
+        if shown != name or not (bracket and name.endswith(")")):
+            return shown
+        return f"{self.called('columns', head)} ({self.called('units', unit)})"
 
     def told(self, wording: str) -> str:
         """The text for an English wording of another layer, else that wording.
@@ -232,6 +241,11 @@ def say(key: str, /, **values: Any) -> str:
 def called(group: str, name: str) -> str:
     """What this process shows for a name of ``group``; see ``Catalogue.called``."""
     return spoken().called(group, name)
+
+
+def column(name: str) -> str:
+    """What this process shows for a column; see ``Catalogue.column``."""
+    return spoken().column(name)
 
 
 def told(wording: str) -> str:

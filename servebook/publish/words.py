@@ -39,6 +39,7 @@ __all__ = [
     "times",
     "told",
     "unbroken",
+    "unit",
     "unknown",
     "utc",
     "wrapped",
@@ -64,6 +65,15 @@ def mark(text: str) -> str:
     """
     n, _, kind = text.partition(" ")
     return say("marks.n_settings", n=n) if kind == "SETTINGS" else called("marks", text)
+
+
+def unit(name: str) -> str:
+    """A unit as the page says it.
+
+    >>> unit("tokens/s")
+    'tokens/s'
+    """
+    return called("units", name)
 
 
 def unknown() -> str:

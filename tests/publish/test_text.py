@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from pathlib import Path
 from typing import TypeGuard
 
 import pytest
 from markupsafe import Markup
+from ruamel.yaml import YAML
 
 from servebook.errors import BuildError
-from servebook.publish.text import Catalogue, _fields, languages, load
+from servebook.measure.glossary import GLOSSARY
+from servebook.measure.metrics import METRICS
+from servebook.measure.settings import SETTINGS
+from servebook.publish.text import (
+    VARIABLE,
+    Catalogue,
+    _fields,
+    languages,
+    load,
+    say,
+    speaking,
+    spoken,
+)
+from servebook.publish.text_starter import starter
 
 JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 TAG = re.compile(r"<[^>]*>", re.DOTALL)
@@ -38,7 +53,18 @@ def test_english_is_there_and_complete(report: Path) -> None:
 
 
 #: Texts of names (columns, units ...) are looked up by the name, as the page shows it.
-NAMES = ("columns", "counted", "marks", "metrics", "nouns", "settings", "told", "units", "words")
+NAMES = (
+    "columns",
+    "counted",
+    "glossary",
+    "marks",
+    "metrics",
+    "nouns",
+    "settings",
+    "told",
+    "units",
+    "words",
+)
 
 
 def asked(report: Path, root: Path) -> set[str]:
@@ -176,3 +202,57 @@ def test_an_unknown_language_names_the_known_ones(tmp_path: Path) -> None:
     write(tmp_path, "en", "a: One")
     with pytest.raises(BuildError, match=r"no texts in the language '../x'; there are: en"):
         load(tmp_path, "../x")
+
+
+def test_labels_of_other_layers_are_those_that_are_made_there(report: Path) -> None:
+    texts = load(report / "text").texts
+    for name, metric in METRICS.items():
+        assert texts[f"metrics.{name}.label"] == metric.label
+        assert texts[f"metrics.{name}.definition"] == metric.definition
+        assert metric.source in {text for key, text in texts.items() if key.startswith("told.")}
+    told = {text for key, text in texts.items() if key.startswith("glossary.")}
+    assert {one.label for one in GLOSSARY.values() if one.name not in METRICS} <= told
+    assert set(SETTINGS) <= {text for key, text in texts.items() if key.startswith("settings.")}
+
+
+def test_a_wording_of_another_layer_is_found_by_its_english() -> None:
+    english = {"metrics.a.label": "TTFT mean", "other.b": "mean"}
+    german = Catalogue({"metrics.a.label": "mittlere TTFT", "other.b": "Mittel"}, None, english)
+    assert german.told("TTFT mean") == "mittlere TTFT"
+    assert german.told("mean") == "mean"  # of no group that is found by its wording
+    columns = Catalogue({"columns.run": "Lauf", "columns.wait": "Warten", "units.ms": "ms."})
+    assert [columns.column(n) for n in ("run", "wait (ms)", "a (b)", "a")] == [
+        "Lauf",
+        "Warten (ms.)",
+        "a (b)",
+        "a",
+    ]
+
+
+def test_a_language_is_spoken_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    write(tmp_path, "en", "a: One")
+    write(tmp_path, "de", "a: Eins\nprose: {n: {c: '# Titel'}}")
+    with speaking(load(tmp_path, "de")):
+        assert say("a") == "Eins"
+        assert os.environ[VARIABLE] == str(tmp_path / "de.yaml")
+        assert spoken().prose("n", "c", "# Title") == "# Titel"
+        assert spoken().prose("n", "d", "# Title") == "# Title"
+        with speaking(load(tmp_path)):
+            assert say("a") == "One"
+        assert os.environ[VARIABLE] == str(tmp_path / "de.yaml")
+    assert VARIABLE not in os.environ
+    assert "a" not in spoken().texts
+
+
+def test_no_key_stands_twice(report: Path) -> None:
+    for path in (report / "text").glob("*.yaml"):
+        YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))  # refuses one that does
+
+
+def test_a_first_file_of_a_language_is_a_whole_one(report: Path, tmp_path: Path) -> None:
+    write(tmp_path, "en", (report / "text" / "en.yaml").read_text(encoding="utf-8"))
+    write(tmp_path, "de", starter(report.parent))
+    texts = load(tmp_path, "de")
+    assert texts.prose("00-overview", "opening", "").startswith("# ")
+    assert len(texts.group("prose")) > 50

@@ -73,7 +73,7 @@ def latencies(campaign: Campaign, workload: str) -> Figure:
     """TTFT, TPOT, ITL and request latency with their percentiles, one row per run."""
     wanted = [m for m in VALUES if m.name.startswith(_LATENCY)]
     counts = [m for m in COUNTS if m.name in {rests_on(w.name) for w in wanted}]
-    return _values(campaign, workload, [*counts, *wanted], "latencies", "latencies")
+    return _values(campaign, workload, [*counts, *wanted], "latencies", say("appendix.latencies"))
 
 
 def _values(
@@ -99,7 +99,7 @@ def _values(
         if slug == "latencies" and metric in COUNTS and not (chosen[metric.name] > 0).any():
             continue
         if not chosen[metric.name].notna().any():
-            absent.append(metric.label)
+            absent.append(words.told(metric.label))
             continue
         q, n = quantile_of(metric.name), rests_on(metric.name)
         values = chosen[metric.name]
@@ -108,7 +108,7 @@ def _values(
         if values.notna().any():
             frame[_named(metric)] = _plain(values)
         else:
-            few.append(metric.label)
+            few.append(words.told(metric.label))
     if slug == "rates":  # said once: the run tells the rest
         frame |= {label: chosen[column] for column, label in _BEHIND.items()}
     shown = pd.DataFrame(frame).dropna(axis="columns", how="all").reset_index(drop=True)
@@ -200,7 +200,7 @@ def clients(campaign: Campaign) -> Figure:
             n_found=len(found) - len(same),
         ),
         table=pd.DataFrame(rows),
-        source=say("appendix.clients.source", provenance=campaign.manifest.provenance),
+        source=say("appendix.clients.source", provenance=common.provenance(campaign)),
         runs=tuple(dict.fromkeys(found["run_id"])),
         notes=_differences(found[~found["same_definition"]]),
     )

@@ -80,7 +80,7 @@ def settings(campaign: Campaign) -> Figure:
         ),
         subtitle=", ".join(said) + ".",
         table=pd.DataFrame(rows, columns=["Setting", *labels]),
-        source="manifest",
+        source=say("shared.manifest"),
         notes=tuple(filter(None, (model.note, lacks))),
         open_table=True,
     )

@@ -42,6 +42,7 @@ __all__ = [
     "memo",
     "metrics",
     "opponents",
+    "provenance",
     "records_of",
     "runs_of",
     "several",
@@ -90,6 +91,11 @@ def counted(table: pd.DataFrame) -> pd.DataFrame:
 def by_condition(campaign: Campaign) -> pd.DataFrame:
     """``conditions`` of the campaign: one row per condition, repeats together."""
     return _conditions.conditions(metrics(campaign))
+
+
+def provenance(campaign: Campaign) -> str:
+    """Whether the campaign was measured or reconstructed, as a word at the head of a source."""
+    return words.told(campaign.manifest.provenance)
 
 
 def label(campaign: Campaign, name: str | None) -> str:
@@ -285,7 +291,7 @@ def records_of(campaign: Campaign, n_runs: int) -> str:
     """Where numbers are from that rest on whole runs."""
     return say(
         "shared.records_of",
-        provenance=campaign.manifest.provenance,
+        provenance=provenance(campaign),
         runs=words.count(n_runs, "run"),
     )
 
@@ -299,7 +305,7 @@ def dumps_of(campaign: Campaign, runs: Iterable[str]) -> str:
     if alone == len(levels) and alone:
         return say(
             "common.dumps_of.summaries",
-            provenance=campaign.manifest.provenance,
+            provenance=provenance(campaign),
             runs=words.count(alone, "run"),
         )
     return text + (

@@ -109,7 +109,7 @@ def cost_lines(campaign: Campaign) -> Figure:
         alt=f"{title}.",
         source=say(
             "confidence_cost.cost_lines.source",
-            provenance=campaign.manifest.provenance,
+            provenance=common.provenance(campaign),
             runs=words.count(len(runs), "run"),
         ),
         runs=runs,

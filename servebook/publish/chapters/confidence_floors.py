@@ -135,7 +135,7 @@ def tails(campaign: Campaign) -> Figure:
                 say(
                     "confidence_floors.tails.subtitle_for",
                     n=n,
-                    median="median" if q == 50 else f"p{q:g}",
+                    median=words.told("median") if q == 50 else f"p{q:g}",
                 )
                 for q, n in FLOORS.items()
             )

@@ -74,7 +74,7 @@ def repeats(campaign: Campaign) -> Figure:
             metrics=words.told(METRICS[row["metric"]].label),
             where=where,
             mean=words.number(row["mean"]),
-            unit=METRICS[row["metric"]].unit,
+            unit=words.unit(METRICS[row["metric"]].unit),
             cv=words.percent(row["cv"]),
         )
         heads.append({"row": key, "label": label})
@@ -83,7 +83,7 @@ def repeats(campaign: Campaign) -> Figure:
                 "row": key,
                 "value": value / row["mean"] - 1,
                 "colour": look(campaign, row["configuration"]).colour,
-                "tip": f"{run}: {words.number(value)} {METRICS[row['metric']].unit}",
+                "tip": f"{run}: {words.rate(value, METRICS[row['metric']].unit)}",
             }
             for run, value in zip(row["runs"], row["values"], strict=True)
         ]
@@ -127,7 +127,7 @@ def repeats(campaign: Campaign) -> Figure:
         chart=strip(
             pd.DataFrame(heads),
             pd.DataFrame(dots),
-            "run ÷ mean of its condition − 1",
+            say("confidence_repeats.x_title"),
             bars=pd.DataFrame(bars),
         ),
         table=pd.DataFrame(

@@ -114,7 +114,7 @@ def within(campaign: Campaign) -> Figure:
                     "confidence_runs.within.tip",
                     low=words.number(f.low),
                     high=words.number(f.high),
-                    unit=METRICS[row["metric"]].unit,
+                    unit=words.unit(METRICS[row["metric"]].unit),
                 ),
             }
         )
@@ -126,7 +126,7 @@ def within(campaign: Campaign) -> Figure:
         chart=strip(
             pd.DataFrame(heads),
             pd.DataFrame(dots),
-            "relative to the run's mean",
+            say("confidence_runs.within.x_title"),
             bars=pd.DataFrame(bars),
         ),
         table=pd.DataFrame(
@@ -231,7 +231,9 @@ def load_honesty(campaign: Campaign) -> Figure:
         }
         counts["not told"] = len(found) - sum(counts.values())
         shown = {good: counts["yes"], bad: counts["no"], "not told": counts["not told"]}
-        label = f"{question}: " + words.listed(f"{n} {word}" for word, n in shown.items() if n)
+        label = f"{words.told(question)}: " + words.listed(
+            f"{n} {words.told(word)}" for word, n in shown.items() if n
+        )
         start = 0
         for kind, n in counts.items():
             if n:
@@ -239,7 +241,7 @@ def load_honesty(campaign: Campaign) -> Figure:
                     {
                         "row": column,
                         "label": label,
-                        "part": kind,
+                        "part": words.told(kind),
                         "start": start / len(found),
                         "end": (start + n) / len(found),
                         "colour": _COLOURS[kind],

@@ -215,7 +215,7 @@ def steady_effect(campaign: Campaign) -> Figure:
                 "value": row["change"],
                 "colour": theme.ALARM if row["few_waves"] else theme.PLAIN,
                 "tip": f"{row['run_id']}: {words.number(row['whole'])} → "
-                f"{words.number(row['window'])} {info.unit}",
+                f"{words.rate(row['window'], info.unit)}",
             }
             for row in part.to_dict("records")
             if abs(row["change"]) > _DRAWN
@@ -254,7 +254,7 @@ def steady_effect(campaign: Campaign) -> Figure:
         chart=strip(
             pd.DataFrame(heads),
             pd.DataFrame(dots, columns=["row", "value", "colour", "tip"]),
-            "steady window ÷ whole run − 1",
+            say("confidence_steady.steady_effect.x_title"),
             bars=pd.DataFrame(bars),
         ),
         table=_effects(found),
@@ -306,5 +306,5 @@ def _effects(found: pd.DataFrame) -> pd.DataFrame:
     for metric in ("ttft_mean_ms", "tpot_mean_ms", "itl_p99_ms"):
         if metric in changes:
             known = changes[metric].reindex(rate.index).to_numpy()
-            out[f"change of {words.told(METRICS[metric].label)} (%)"] = 100 * known
+            out[f"change of {METRICS[metric].label} (%)"] = 100 * known
     return out

@@ -143,7 +143,7 @@ def _agreement(found: Knees) -> str:
         "disagree": say("confidence_sweeps.agreement.disagree"),
         "one alone": say("confidence_sweeps.saturation_agreement.one_alone"),
     }[found.agreement]
-    return f"{found.kind}, {methods} ({words.span(known, 2)})"
+    return f"{words.told(found.kind)}, {methods} ({words.span(known, 2)})"
 
 
 def _places(entries: list[dict[str, Any]]) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def _places(entries: list[dict[str, Any]]) -> pd.DataFrame:
         {
             "row": e["series"],
             "method": number,
-            "name": METHODS[number],
+            "name": words.told(METHODS[number]),
             "value": e["found"].places[number],
             "low": _over(e["every"], number)[0],
             "high": _over(e["every"], number)[1],
@@ -176,7 +176,7 @@ def _knee_row(entry: dict[str, Any]) -> dict[str, Any]:
         "kind": found.kind,
     }
     row |= {
-        say("confidence_sweeps.knee_row.row", method=method): np.nan if place is None else place
+        f"{method} (in flight)": np.nan if place is None else place
         for method, place in zip(METHODS, found.places, strict=True)
     }
     row["methods"] = found.agreement
@@ -187,7 +187,7 @@ def _knee_row(entry: dict[str, Any]) -> dict[str, Any]:
             "confidence_sweeps.knee_row.choices",
             value=sum(k.kind == found.kind for k in every),
             n_every=len(every),
-            kind=found.kind,
+            kind=words.told(found.kind),
         )
         + words.span(_over(every, 2))
     )

@@ -22,7 +22,7 @@ from servebook.publish.chapters.decomposition_grid import (
 )
 from servebook.publish.charts.cells import grid as draw_grid
 from servebook.publish.output import Figure, Statement
-from servebook.publish.text import called, say
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -202,7 +202,7 @@ def _chart(
         pd.DataFrame(columns).drop(columns="level"),
         pd.DataFrame(lines, columns=["column", "value", "text"]),
         pd.DataFrame(rules, columns=["column", "low", "high", "middle", "text"]),
-        say("decomposition.chart.log", unit=called("units", unit)),
+        say("decomposition.chart.log", unit=words.unit(unit)),
     )
 
 
@@ -224,7 +224,7 @@ def _title(
             what=words.capital(what),
             factors=words.listed(made.columns.factors),
         )
-    head = f"{words.capital(what)}: {words.listed(made.columns.factors)}"
+    head = f"{words.capital(what)}: {words.listed(map(words.told, made.columns.factors))}"
     verb = (
         say("decomposition.title.verb_make")
         if len(made.columns.factors) > 1
@@ -252,8 +252,8 @@ def _title(
 def _levels(edge: pd.Series[Any]) -> str:
     return say(
         "decomposition.levels",
-        from_level=", ".join(edge["from_level"]),
-        to_level=", ".join(edge["to_level"]),
+        from_level=", ".join(map(words.told, edge["from_level"])),
+        to_level=", ".join(map(words.told, edge["to_level"])),
     )
 
 
@@ -335,7 +335,10 @@ def _table(
     ]
     out += [
         {
-            "Kind": say("decomposition.table.kind_factor", bundle=words.listed(edge["bundle"])),
+            "Kind": say(
+                "decomposition.table.kind_factor",
+                bundle=words.listed(map(words.told, edge["bundle"])),
+            ),
             "Configuration": say(
                 "decomposition.levels",
                 from_level=common.label(campaign, edge["from"]),

@@ -45,16 +45,18 @@ def alone(campaign: Campaign) -> Figure:
     best = common.top(found, found["ratio"].map(lambda r: max(r, 1 / r)))
     title = say(
         "decomposition_alone.alone.title_measured_alone",
-        factor=words.capital(words.listed(dict.fromkeys(found["factor"]))),
+        factor=words.capital(words.listed(map(words.told, dict.fromkeys(found["factor"])))),
         are=say("decomposition_alone.alone.title_are")
         if common.several(found["factor"])
         else say("decomposition_alone.alone.title_is"),
         ratio=words.times(max(best["ratio"], 1 / best["ratio"]), 3),
-        factor_2=best["factor"],
+        factor_2=words.told(best["factor"]),
         workload=best["workload"],
     )
     if mixed:
-        title += say("decomposition_alone.alone.title_never", mixed=words.listed(mixed))
+        title += say(
+            "decomposition_alone.alone.title_never", mixed=words.listed(map(words.told, mixed))
+        )
     return Figure(
         id=name,
         title=title,

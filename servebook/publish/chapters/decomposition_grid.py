@@ -80,7 +80,7 @@ def mark(made: Grid) -> str:
 
 def mark_words(made: Grid) -> str:
     """The mark as a sentence that names the settings."""
-    names = words.listed(_mixed_up(made))
+    names = words.listed(map(words.told, _mixed_up(made)))
     if len(made.columns.factors) == 1:
         return say("decomposition_grid.mark_words.along_columns", mark=mark(made), names=names)
     return say("decomposition_grid.mark_words.change_together_along", mark=mark(made), names=names)

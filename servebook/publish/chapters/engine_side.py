@@ -217,7 +217,7 @@ def in_the_engine(campaign: Campaign) -> Figure:
         alt=f"{title}.",
         source=say(
             "engine_side.in_the_engine.source",
-            provenance=campaign.manifest.provenance,
+            provenance=common.provenance(campaign),
             runs=words.count(len(found), "run"),
         ),
         runs=tuple(sorted(found["run_id"])),
@@ -252,7 +252,7 @@ def over_time(campaign: Campaign) -> Figure:
         "engine_side.over_time.title_set_concurrency_ran",
         full=full,
         runs=words.count(len(held), "run"),
-        waited=waited or "none",
+        waited=waited or say("engine_side.over_time.none"),
     )
     kv_text = (
         say("engine_side.over_time.kv_text", value=words.percent(kv["value"].max()))
@@ -272,7 +272,7 @@ def over_time(campaign: Campaign) -> Figure:
                 {
                     "t_s": (steps["ts_ns"] - begin) / 1e9,
                     "value": steps["value"],
-                    "what": steps["metric"],
+                    "what": [words.told(str(metric)) for metric in steps["metric"]],
                 }
             ),
             pd.DataFrame(
@@ -294,6 +294,6 @@ def over_time(campaign: Campaign) -> Figure:
             }
         ).reset_index(drop=True),
         alt=f"{title}.",
-        source=f"{campaign.manifest.provenance}: {name}",
+        source=f"{common.provenance(campaign)}: {name}",
         runs=tuple(sorted(held.index)),
     )

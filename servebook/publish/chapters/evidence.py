@@ -9,7 +9,7 @@ import pandas as pd
 from servebook.measure.conditions import factors
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.text import called, say
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
@@ -40,7 +40,7 @@ class Sweep:
     @property
     def unit_words(self) -> str:
         """The unit as it is shown."""
-        return called("units", self.unit)
+        return words.unit(self.unit)
 
 
 def rows_of(campaign: Campaign, workload: str, metric: str) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def described(rows: pd.DataFrame, metric: str, unit: str) -> str:
             "evidence.described.at",
             name=first["name"],
             first=words.number(first[metric]),
-            unit=called("units", unit),
+            unit=words.unit(unit),
             concurrency=first["concurrency"],
         )
         if len(line) > 1:

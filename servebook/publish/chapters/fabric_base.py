@@ -155,7 +155,7 @@ def speed_words(campaign: Campaign, frame: pd.DataFrame) -> str:
 
 def way(direction: str) -> str:
     """The direction of the port that counts as a word: out, in."""
-    return "out" if direction == "tx" else "in"
+    return words.told("out" if direction == "tx" else "in")
 
 
 def colour(campaign: Campaign, configuration: str | None) -> str:
@@ -206,6 +206,6 @@ def evidence(campaign: Campaign, frame: pd.DataFrame, noun: str = "link") -> str
         told.append(words.count(frame["run_id"].nunique(), "run"))
     return say(
         "fabric_base.evidence",
-        provenance=campaign.manifest.provenance,
+        provenance=words.told(campaign.manifest.provenance),
         told=words.listed(told, last="in"),
     )

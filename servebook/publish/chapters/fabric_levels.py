@@ -22,7 +22,7 @@ from servebook.publish.chapters.fabric_base import (
 )
 from servebook.publish.charts.fabric_levels import levels
 from servebook.publish.output import Figure, Statement
-from servebook.publish.text import called, say
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["link_use", "peak"]
@@ -48,7 +48,7 @@ def link_use(campaign: Campaign) -> Figure:
         id=name,
         title=title,
         subtitle=(say("fabric_levels.link_use.subtitle") + speed_words(campaign, fabric.seen)),
-        chart=levels(drawn, unit.unit, limit=top * 1.65, full=unit.full),
+        chart=levels(drawn, words.unit(unit.unit), limit=top * 1.65, full=unit.full),
         table=pd.DataFrame(
             [
                 {
@@ -187,7 +187,7 @@ def peak(campaign: Campaign) -> Statement:
         ),
         metric="peak link use",
         value=top[column] * unit.factor,
-        unit=called("units", unit.unit),
+        unit=words.unit(unit.unit),
         n=int(known["n_inside"].sum()),
         n_of="readings inside runs",
         interval=say("fabric_levels.peak.interval"),

@@ -85,7 +85,7 @@ def each_port(campaign: Campaign) -> Figure:
         id=name,
         title=title,
         subtitle=(say("fabric_ports.each_port.subtitle") + speed_words(campaign, known)),
-        chart=ports(dots, _middles(ranked, unit, limit), unit.unit, limit),
+        chart=ports(dots, _middles(ranked, unit, limit), words.unit(unit.unit), limit),
         table=table,
         alt=say("fabric_ports.each_port.alt", title=title),
         source=evidence(campaign, known),
@@ -222,4 +222,4 @@ def _node_figure(campaign: Campaign, name: str, frame: pd.DataFrame) -> Figure:
 
 
 def _role(role: object) -> str:
-    return f"{role}s" if isinstance(role, str) and role else "links"
+    return words.plural(2, role if isinstance(role, str) and role else "link")

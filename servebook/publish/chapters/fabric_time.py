@@ -162,9 +162,11 @@ def _draw(
         Panel(
             name=name,
             title=_panel_title(inside),
-            x_title=say("fabric_time.draw.x_title", unit=span.unit, t0_ns=words.utc(span.t0_ns)),
+            x_title=say(
+                "fabric_time.draw.x_title", unit=words.told(span.unit), t0_ns=words.utc(span.t0_ns)
+            ),
             x_end=span.x(span.t1_ns),
-            y_title=unit.unit,
+            y_title=words.unit(unit.unit),
             y_limit=(float(thin["high"].max()) * unit.factor * _ROOM if len(thin) else 0) or 1.0,
             full=unit.full,
             up="tx" in directions,

@@ -131,7 +131,7 @@ def _dots(campaign: Campaign, runs: pd.DataFrame) -> pd.DataFrame:
             "kind": kind,
             "value": run[kind],
             "colour": colour(campaign, named(run["configuration"])),
-            "tip": f"{run_words(campaign, run)}: {words.bytes_size(run[kind])} {kind}",
+            "tip": f"{run_words(campaign, run)}: {words.bytes_size(run[kind])} {words.told(kind)}",
         }
         for run in runs.to_dict("records")
         for kind in ("gross", "net")
@@ -363,7 +363,10 @@ def _balance_figure(campaign: Campaign, name: str, rows: list[dict[str, Any]]) -
             ]
         ),
         alt=f"{title}. " + " ".join(f"{d['label']}: {d['tip']}." for d in drawn.to_dict("records")),
-        source=say("fabric_tokens.balance_figure.source", provenance=campaign.manifest.provenance),
+        source=say(
+            "fabric_tokens.balance_figure.source",
+            provenance=words.told(campaign.manifest.provenance),
+        ),
         runs=tuple(sorted({run for row in rows for run in row["runs"]})),
         notes=(say("fabric_tokens.equal"),)
         if ratios and max(abs(r - 1) for r in ratios) < 0.01

@@ -80,7 +80,7 @@ def _dots(entries: list[Entry]) -> pd.DataFrame:
                     "ledger.dots.tip",
                     value=words.number(entry.printed.value, 5),
                     computed=words.number(entry.computed, 5),
-                    unit=entry.printed.unit,
+                    unit=words.unit(entry.printed.unit),
                 ),
                 "line": entry.printed.line,
             }
@@ -119,7 +119,7 @@ def _sentence(entry: Entry) -> str:
         id=entry.printed.id,
         value=words.number(entry.printed.value),
         computed=words.number(entry.computed),
-        unit=entry.printed.unit,
+        unit=words.unit(entry.printed.unit),
     )
 
 

@@ -60,7 +60,7 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
         ),
         chart=over_concurrency(
             points(rows, _RATE, unit, x="running_batch"),
-            say("matched.matched.chart", unit=unit),
+            say("matched.matched.chart", unit=words.unit(unit)),
             x_title=say("matched.matched.x_title", per=per),
             y_format=",~g",
         ),
@@ -85,7 +85,7 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
                 running_batch=words.number(r["running_batch"]),
                 per=per,
                 r=words.number(r[_RATE]),
-                unit=unit,
+                unit=words.unit(unit),
             )
             for r in rows.to_dict("records")
         ),
@@ -135,12 +135,18 @@ def _title(rows: pd.DataFrame, per_gpu: bool) -> str:
             say("matched.title.factors", r=words.number(r, 3), b=b) for b, r in told.items()
         )
         return say(
-            "matched.title.equal_running_batch", unit=unit, one=one, factors=factors, two=two
+            "matched.title.equal_running_batch",
+            unit=words.unit(unit),
+            one=one,
+            factors=factors,
+            two=two,
         )
     if not common.several(rows["configuration"]):
         batches = words.span(rows["running_batch"])
-        return say("matched.title.configuration_decodes_running", batches=batches, unit=unit)
-    return say("matched.title.configurations_decode_lengths", unit=unit)
+        return say(
+            "matched.title.configuration_decodes_running", batches=batches, unit=words.unit(unit)
+        )
+    return say("matched.title.configurations_decode_lengths", unit=words.unit(unit))
 
 
 def _differing(compared: Comparison) -> str:

@@ -34,7 +34,7 @@ def fit(campaign: Campaign) -> Figure:
             id=_ID,
             title=say("memory.fit.title"),
             missing=_missing(lacking),
-            source="manifest",
+            source=say("shared.manifest"),
         )
     looks = theme.looks(settings)
     rows = [_row(cell, settings) for cell in cells]
@@ -65,7 +65,7 @@ def _missing(lacking: Sequence[Fit]) -> str:
     if not lacking:
         return say("memory.missing.manifest_states_configuration")
     lack = sorted({item for one in lacking for item in one.missing})
-    return say("memory.missing.manifest_state_campaign", lack=words.listed(lack))
+    return say("memory.missing.manifest_state_campaign", lack=words.listed(map(words.told, lack)))
 
 
 def _names(cell: Fit, settings: Sequence[Configuration]) -> str:
@@ -214,7 +214,11 @@ def _table(cells: Sequence[Fit], settings: Sequence[Configuration]) -> pd.DataFr
 def _notes(alone: Sequence[Fit], lacking: Sequence[Fit]) -> tuple[str, ...]:
     notes = [f"{f.label}: {note}." for f in alone for note in f.notes if not f.missing]
     notes += [
-        say("memory.notes.note_left_manifest_lacks", f=f.label, missing=words.listed(f.missing))
+        say(
+            "memory.notes.note_left_manifest_lacks",
+            f=f.label,
+            missing=words.listed(map(words.told, f.missing)),
+        )
         for f in lacking
     ]
     notes.append(say("memory.notes.note_activations_graphs_communication"))

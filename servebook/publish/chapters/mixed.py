@@ -188,7 +188,7 @@ def tail_statement(campaign: Campaign) -> Statement:
         value=float(ratio.max()),
         unit="ratio",
         n=int(worst["n_gaps"]),
-        n_of=f"gaps of {words.count(int(worst['n_ok']), 'request')}",
+        n_of=say("mixed.n_of", requests=words.count(int(worst["n_ok"]), "request")),
         low=float(low) if several else None,
         high=float(high) if several else None,
         interval=words.spread(int(worst["n_runs"])),
@@ -240,9 +240,7 @@ def distribution(campaign: Campaign) -> Figure:
                 "gaps": len(pool),
             }
             | {
-                say("mixed.distribution.percentile", name=name): np.nan
-                if below_floor(q, len(pool))
-                else percentile(pool, q)
+                f"{name} (ms)": np.nan if below_floor(q, len(pool)) else percentile(pool, q)
                 for name, q in _TABLED
             }
             | {"longest (ms)": float(pool.max())}

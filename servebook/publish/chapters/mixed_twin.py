@@ -60,7 +60,7 @@ def twin(campaign: Campaign) -> Figure:
                 "metric": metric,
                 "row": metric,
                 "label": f"{words.told(info.label)}: {words.number(row['baseline'])} → "
-                f"{words.number(row['candidate'])} {info.unit}",
+                f"{words.rate(row['candidate'], info.unit)}",
                 "ratio": ratio,
                 "text": _said(ratio, info.better),
                 "side": "left" if ratio < 1 else "right",
@@ -103,14 +103,14 @@ def twin(campaign: Campaign) -> Figure:
                 first: frame["baseline"],
                 second: frame["candidate"],
                 "ratio": frame["ratio"],
-                f"runs of {first}": frame["n_baseline"],
-                f"runs of {second}": frame["n_candidate"],
+                say("mixed_twin.runs_of", name=first): frame["n_baseline"],
+                say("mixed_twin.runs_of", name=second): frame["n_candidate"],
             }
         ),
         alt=f"{title}. " + " ".join(f"{r['label']} ({r['text']})." for r in lines),
         source=say(
             "shared.records_of",
-            provenance=campaign.manifest.provenance,
+            provenance=common.provenance(campaign),
             runs=words.count(len(runs), "run"),
         ),
         runs=runs,
@@ -126,7 +126,7 @@ def twin_statement(campaign: Campaign) -> Statement:
         return Statement(id=name, sentence=figure.missing, marks=common.marks(campaign))
     table = figure.table
     apart = common.top(table, (table["ratio"].map(np.log)).abs())
-    info = next(m for m in METRICS.values() if m.label == apart["metric"])
+    info = next(m for m in METRICS.values() if words.told(m.label) == apart["metric"])
     gain = apart["ratio"] if info.better == "higher" else 1 / apart["ratio"]
     least = int(min(table.iloc[:, -2].min(), table.iloc[:, -1].min()))
     used = common.metrics(campaign).set_index("run_id").loc[list(figure.runs)]

@@ -201,7 +201,7 @@ def side_by_side(campaign: Campaign, other: str = "") -> Figure:
         alt=f"{title}. {settings}",
         source=say(
             "reproducibility.side_by_side.source",
-            provenance=campaign.manifest.provenance,
+            provenance=common.provenance(campaign),
             runs=words.count(len(common.runs_of(rows)), "run"),
             provenance_2=there.manifest.provenance,
             there=there.name,

@@ -66,7 +66,7 @@ def remarks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         if row["finding"] == "reversal":
             place, text = row["peak_concurrency"], "peak"
         elif row["finding"] == "plateau" and row["plateau_from"] != row["first_concurrency"]:
-            place, text = row["plateau_from"], "plateau"
+            place, text = row["plateau_from"], say("saturation.plateau")
         elif row["finding"] == "not saturated":
             place, text = row["last_concurrency"], say("saturation.remarks")
         if place is not None:
@@ -176,7 +176,7 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
         notes=tuple(
-            f"{row['name']}: {finding_words(row, sweep.unit)} ({row['rule']})"
+            f"{row['name']}: {finding_words(row, sweep.unit)} ({words.told(str(row['rule']))})"
             + (
                 say("saturation.gains.note", knee_concurrency=row["knee_concurrency"])
                 if pd.notna(row["knee_concurrency"])

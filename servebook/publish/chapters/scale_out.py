@@ -109,7 +109,7 @@ def more_nodes(campaign: Campaign) -> Figure:
                 "nodes": r["nodes"],
                 "value": 100 * r["util_fraction"],
                 "series": kind,
-                "tip": f"{kind}: {words.percent(r['util_fraction'], 3)}",
+                "tip": f"{words.told(kind)}: {words.percent(r['util_fraction'], 3)}",
             }
             for r in curve.to_dict("records")
         ]
@@ -119,7 +119,9 @@ def more_nodes(campaign: Campaign) -> Figure:
                 "series": kind,
                 "ceiling": 100 * limit,
                 "label": say(
-                    "scale_out.more_nodes.label", kind=kind, limit=words.percent(limit, 3)
+                    "scale_out.more_nodes.label",
+                    kind=words.told(kind),
+                    limit=words.percent(limit, 3),
                 ),
                 "colour": colour,
                 "ink": ink,
@@ -175,7 +177,7 @@ def more_nodes(campaign: Campaign) -> Figure:
         ),
         source=say(
             "scale_out.more_nodes.source_model_put_counters",
-            provenance=campaign.manifest.provenance,
+            provenance=common.provenance(campaign),
         ),
         runs=runs,
         notes=(say("scale_out.more_nodes.note", assumed=words.listed(map(say, _ASSUMED))),),

@@ -79,10 +79,9 @@ def measured(campaign: Campaign) -> Section:
     )
     span = table.loc[table["clock"] == "epoch", ["start_ns", "end_ns"]].dropna()
     if len(span):
-        verb = "Measured" if campaign.manifest.provenance == "measured" else "Times"
+        told = campaign.manifest.provenance == "measured"
         second += say(
-            "setup.measured.second_from_to",
-            verb=verb,
+            "setup.measured.measured_from_to" if told else "setup.measured.times_from_to",
             start_ns=words.utc(int(span["start_ns"].min())),
             end_ns=words.utc(int(span["end_ns"].max())),
         )
@@ -116,13 +115,13 @@ def configurations(campaign: Campaign) -> Figure:
         for column, (c, text, size) in enumerate(zip(settings, texts[key], sizes, strict=True)):
             if key not in differing and column:
                 continue  # what is the same for all is said once
-            text = say("shared.not_stated") if text is None else text
+            text = say("shared.not_stated") if text is None else words.told(text)
             if key not in differing and len(settings) > 1:
                 text += say("setup.configurations.text")
             bar = key in differing and size is not None and top > 0
             cells.append(
                 {
-                    "setting": key,
+                    "setting": words.told(key),
                     "column": column,
                     "text": _fitted(text, room) if key in differing else text,
                     "bold": key in differing,
@@ -146,7 +145,9 @@ def configurations(campaign: Campaign) -> Figure:
     )
     notes = [f"{c.label}: {c.note.strip()}" for c in settings if c.note]
     if unstated:
-        notes.append(say("setup.configurations.note", unstated=words.listed(unstated)))
+        notes.append(
+            say("setup.configurations.note", unstated=words.listed(map(words.told, unstated)))
+        )
     drawable = bool(ordered) and len(settings) <= 6
     return Figure(
         id=name,
@@ -155,7 +156,7 @@ def configurations(campaign: Campaign) -> Figure:
         chart=of_settings(pd.DataFrame(cells), heads_of(settings, settings)) if drawable else None,
         table=table if ordered else None,
         alt=f"{title}. {_marks(campaign)}",
-        source="manifest",
+        source=say("shared.manifest"),
         notes=tuple(notes),
         missing="" if ordered else say("setup.configurations.missing_manifest_states_setting"),
         open_table=not drawable,
@@ -183,7 +184,7 @@ def _what_differs(campaign: Campaign, differing: list[str]) -> str:
     return say(
         "setup.what_differs.differ",
         count=words.capital(count),
-        differing=words.listed(differing, most=5),
+        differing=words.listed(map(words.told, differing), most=5),
     )
 
 

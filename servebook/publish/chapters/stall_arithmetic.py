@@ -335,8 +335,9 @@ def tail_range(campaign: Campaign) -> Statement:
         low=float(low["ratio"]),
         high=float(high["ratio"]),
         interval=say(
-            "stall_arithmetic.tail_range.interval",
-            concurrencies="concurrencies" if one else "configurations",
+            "stall_arithmetic.tail_range.over_concurrencies"
+            if one
+            else "stall_arithmetic.tail_range.over_configurations"
         ),
         runs=common.runs_of(part),
         figure="mixed-tail",

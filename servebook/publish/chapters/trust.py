@@ -256,7 +256,7 @@ def verdict(campaign: Campaign) -> Statement:
     total = int(told["n_requests"].sum())
     parts = []
     met = len(same) - off
-    share = "all" if not off else say("trust.verdict.share", met=met)
+    share = say("trust.verdict.share", met=met) if off else say("trust.verdict.all")
     if len(same):
         parts.append(
             say(

@@ -222,7 +222,7 @@ def own_against_native(campaign: Campaign) -> Figure:
                     run_id=r["run_id"],
                     ours=words.number(r["ours"], 6),
                     native=words.number(r["native"], 6),
-                    unit=METRICS[r["metric"]].unit,
+                    unit=words.unit(METRICS[r["metric"]].unit),
                 )
                 for r in shown.to_dict("records")
             ],

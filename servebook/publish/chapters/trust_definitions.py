@@ -50,7 +50,7 @@ def other_definitions(campaign: Campaign) -> Figure:
         "trust_definitions.other_definitions.title_clients",
         figures=words.capital(words.count(len(other), "figure")),
     )
-    title += ("means" if len(other) == 1 else "mean") + say(
+    title += words.plural(len(other), "means", "mean") + say(
         "trust_definitions.other_definitions.title_something_else_ours"
     )
     if len(again):

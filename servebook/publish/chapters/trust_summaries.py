@@ -73,7 +73,7 @@ def summaries_alone(campaign: Campaign) -> Figure:
         table=rows.reset_index(drop=True),
         alt=say("trust_summaries.summaries_alone.alt", runs=runs),
         source=say(
-            "trust_summaries.summaries_alone.source", provenance=campaign.manifest.provenance
+            "trust_summaries.summaries_alone.source", provenance=common.provenance(campaign)
         ),
         runs=tuple(sorted(wide.index)),
         notes=tuple(notes),

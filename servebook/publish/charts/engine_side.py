@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
-from servebook.publish.text import say
+from servebook.publish.text import say, told
 
 __all__ = ["WAITING", "over_time", "running_and_waiting"]
 
@@ -67,7 +67,7 @@ def over_time(steps: pd.DataFrame, bands: pd.DataFrame) -> Any:
     """Requests that ran and waited over time, as steps; runs as bands with their concurrency.
 
     Args:
-        steps: t_s, value, what ("running" or "waiting").
+        steps: t_s, value, what (the words for "running" or "waiting").
         bands: start_s, end_s, set (concurrency; NaN where there is none), text (above the band),
             fill (a tint).
 
@@ -86,7 +86,7 @@ def over_time(steps: pd.DataFrame, bands: pd.DataFrame) -> Any:
         scale=alt.Scale(domain=[0, roof]),
     )
     bands = bands.assign(t_s=bands["start_s"], value=bands["set"], bottom=0.0, top=roof)
-    kinds = ["running", "waiting"]
+    kinds = [told("running"), told("waiting")]
     look = alt.Scale(domain=kinds, range=[theme.PLAIN, WAITING])
     dash = alt.Scale(domain=kinds, range=[[1, 0], [5, 3]])
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolType="stroke")

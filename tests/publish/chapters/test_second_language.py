@@ -1,0 +1,179 @@
+"""A language made up here: where the page still speaks English, a text is not in the catalogue."""
+
+from __future__ import annotations
+
+import functools
+import re
+import string
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small import MANIFEST, campaign, loopback
+from test_any_campaign import CAMPAIGNS
+
+from servebook.publish import chapters, text, words
+from servebook.publish.chapters import (
+    confidence,
+    decode,
+    decomposition,
+    engine_side,
+    goodput,
+    goodput_cost,
+    matched,
+    mixed,
+    overview,
+    prefill,
+    reuse,
+    setup,
+    trust,
+    trust_definitions,
+    trust_summaries,
+)
+from servebook.publish.display import payload
+from servebook.publish.output import Figure
+from servebook.publish.page import counted
+from servebook.publish.spec import specification
+from servebook.read.campaign import Campaign
+
+#: Letters of another width: no text of the catalogue has one, every one of the made-up language.
+WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in string.ascii_letters}
+FUNCTIONS: dict[str, Callable[[Campaign], Any]] = {
+    f"{module.__name__.removeprefix(chapters.__name__ + '.')}.{name}": getattr(module, name)
+    for module in (
+        confidence, decode, engine_side, goodput, goodput_cost, mixed, overview, prefill, setup,
+        trust, trust_definitions, trust_summaries,
+    )
+    for name in module.__all__
+    if name in dir(module) and callable(getattr(module, name)) and name[0].islower()
+    and name not in ("limits_in_words",)
+}  # fmt: skip
+FUNCTIONS |= {
+    "decomposition.grid_of": lambda book: decomposition.grid_of(book, "mixed"),
+    "matched.matched": matched.matched,
+    "matched.parity": matched.parity,
+    "reuse.on_off": reuse.on_off,
+}
+#: What any language leaves as it is: names of clients, of loads in a manifest, and standard terms.
+NAMES = {"aiperf", "vllm", "bench", "serve", "prefill", "decode", "mixed", "ttft", "tpot", "itl"}
+FIELDS = ("title", "subtitle", "alt", "missing", "source", "sentence", "caption", "interval")
+
+
+def wide(english: str) -> str:
+    """The text with every letter of it (not of its fields) made wide."""
+    parts = []
+    for literal, field, spec, conversion in string.Formatter().parse(english):
+        parts.append(literal.replace("{", "{{").replace("}", "}}").translate(WIDE))
+        if field is not None:
+            parts.append(
+                "{" + field + (f"!{conversion}" if conversion else "")
+                + (f":{spec}" if spec else "") + "}"
+            )  # fmt: skip
+    return "".join(parts)
+
+
+@functools.cache
+def made_up() -> text.Catalogue:
+    english = text.load(text.folder()).texts
+    return text.Catalogue({key: wide(one) for key, one in english.items()}, None, english)
+
+
+def drawn(spec: Any, key: str = "") -> Iterator[str]:
+    """Titles of axes, legends and tooltips of a chart."""
+    if isinstance(spec, dict):
+        for name, value in spec.items():
+            if name not in ("data", "datasets", "usermeta", "description"):
+                yield from drawn(value, name)
+    elif isinstance(spec, list):
+        for value in spec:
+            yield from drawn(value, key)
+    elif isinstance(spec, str) and key == "title":
+        yield spec
+
+
+def shown(output: Any) -> Iterator[str]:
+    """The fixed texts of an output as the page shows them."""
+    _, fields = payload(output)
+    yield from (fields[name] for name in (*FIELDS, "would_change") if fields.get(name))
+    yield from (words.mark(mark) for mark in fields.get("marks") or ())
+    if fields.get("n_of"):
+        yield counted(fields["n_of"], 2)
+    if isinstance(output, Figure):
+        if fields["table"]:
+            yield from map(text.column, fields["table"]["columns"])
+        if output.chart is not None:
+            yield from drawn(specification(output.chart, output.alt))
+
+
+def given(book: Campaign) -> set[str]:
+    """Every word that the campaign itself brings: of its manifest, runs, and their files."""
+    told = [book.name, *map(str, book.tables.runs["run_id"].to_pylist())]
+    for column in ("client", "workload", "path", "model"):
+        told += [str(value) for value in book.tables.runs[column].to_pylist()]
+    told += [str(value) for value in book.tables.requests["error_kind"].unique().to_pylist()]
+    told += [value.replace("_", " ") for value in told]
+    manifest = book.root / "campaign.yaml"
+    told += [manifest.read_text(encoding="utf-8") if manifest.is_file() else MANIFEST]
+    return {word for line in told for word in re.findall(r"[A-Za-z]+", line.lower())}
+
+
+def english(book: Campaign, output: Any) -> list[str]:
+    """The texts that hold a word of three letters or more which the campaign did not bring."""
+    known = given(book) | NAMES
+    return [
+        one
+        for one in shown(output)
+        # What is in brackets after a run, a code or an identifier is a name, too.
+        if set(re.findall(r"(?<![\w./-])[a-z]{3,}(?![\w./-])", one.lower().replace("utc", "")))
+        - known
+    ]
+
+
+@functools.cache
+def book(kind: str) -> Campaign:
+    return loopback() if kind == "loopback" else campaign(CAMPAIGNS[kind])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["one run", "two points", "repeats of two configurations"])
+def test_nothing_stays_english(kind: str, name: str) -> None:
+    with text.speaking(made_up()):
+        output = FUNCTIONS[name](book(kind))
+        assert english(book(kind), output) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["overview.glance", "setup.configurations", "trust.failures", "mixed.tail", "goodput.served",
+     "confidence.repeats", "confidence.load_honesty", "engine_side.in_the_engine"],
+)  # fmt: skip
+def test_nothing_stays_english_of_the_shipped_campaign(name: str) -> None:
+    with text.speaking(made_up()):
+        assert english(loopback(), FUNCTIONS[name](loopback())) == []
+
+
+def test_the_measure_finds_what_is_english() -> None:
+    one = book("one run")
+    assert english(one, Figure(id="a", title="Nothing was translated", missing="x"))
+    assert english(one, Figure(id="a", title="ｎ = 3, r, AIPerf, mixed", missing="x")) == []
+
+
+def test_names_stay_in_files_whatever_the_language() -> None:
+    plain = payload(mixed.tail(book("two points")))[1]["table"]["columns"]
+    with text.speaking(made_up()):
+        other = payload(mixed.tail(book("two points")))[1]["table"]["columns"]
+    assert plain == other
+
+
+def test_prose_of_another_language_names_cells_that_are_there(project_root: Path) -> None:
+    cells = {
+        f"{path.stem}.{cell['id']}"
+        for path in (project_root / "notebooks").glob("*.ipynb")
+        for cell in yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)["cells"]
+        if cell["cell_type"] == "markdown"
+    }
+    for language in text.languages(project_root / "report" / "text"):
+        prose = text.load(project_root / "report" / "text", language).group("prose")
+        assert set(prose) <= cells, language
