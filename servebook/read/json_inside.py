@@ -98,15 +98,10 @@ class _Inside(Reader):
         found: list[Any] = []
         mark = ahead.skip()
         while mark != b"]" or found:
-            end, closed, _ = elements_end(ahead.data, ahead.at)
-            if end < 0:
-                self.more()
-                continue
-            values = self.loads(b"[" + ahead.data[ahead.at : end] + b"]")
+            closed, values = self._some_objects()
             if not values:  # a comma without an element
                 raise InvalidError
             found += map(keep, values)
-            ahead.at = end
             mark = ahead.skip()
             if mark == b"]":
                 break
@@ -116,3 +111,26 @@ class _Inside(Reader):
             ahead.skip()
         ahead.at += 1
         return found
+
+    def _some_objects(self) -> tuple[bool, list[Any]]:
+        """Elements from here on, and whether the array's bracket comes next."""
+        ahead = self.ahead
+        unsure = False
+        while True:
+            # A quote inside a text comes behind a backslash: this is between two objects.
+            guess = max(ahead.data.rfind(between, ahead.at) for between in (b'}, {"', b'},{"'))
+            if guess >= 0 and not unsure:
+                try:
+                    return False, self._up_to(guess + 1)
+                except InvalidError:  # objects within objects, or another list
+                    unsure = True
+            end, closed, _ = elements_end(ahead.data, ahead.at, len(ahead.data))
+            if end >= 0:
+                return closed, self._up_to(end)
+            self.more()
+
+    def _up_to(self, end: int) -> list[Any]:
+        ahead = self.ahead
+        values: list[Any] = self.loads(b"[" + ahead.data[ahead.at : end] + b"]")
+        ahead.at = end
+        return values

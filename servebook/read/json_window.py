@@ -127,9 +127,8 @@ class _Marks:
     braces: bool  # whether one opens an object
 
 
-def _growing(data: bytes, at: int) -> Iterator[int]:
-    """Ends of ever more of ``data`` from ``at`` on: most values are short."""
-    size = _SHORT
+def _growing(data: bytes, at: int, size: int) -> Iterator[int]:
+    """Ends of ever more of ``data`` from ``at`` on."""
     while at + size < len(data):
         yield at + size
         size *= 16
@@ -152,7 +151,7 @@ def _marks(data: bytes, at: int, upto: int) -> _Marks:
 
 def element_end(data: bytes, at: int) -> int:
     """Where the object or array that begins at ``at`` ends; -1 where not in ``data``."""
-    for upto in _growing(data, at):
+    for upto in _growing(data, at, _SHORT):
         marks = _marks(data, at, upto)
         ends = np.flatnonzero(marks.depth == 0)
         if len(ends):
@@ -160,13 +159,14 @@ def element_end(data: bytes, at: int) -> int:
     return -1
 
 
-def elements_end(data: bytes, at: int) -> tuple[int, bool, bool]:
+def elements_end(data: bytes, at: int, first: int = _SHORT) -> tuple[int, bool, bool]:
     """(end, closed, objects) of the elements of an array from ``at`` on.
 
     ``closed``: the array's bracket stands at ``end``. Otherwise ``end`` is behind the last text,
     object or array that is whole, or -1 where none is. ``objects``: there may be some among them.
+    The first so many bytes are looked at first: most arrays are short.
     """
-    for upto in _growing(data, at):
+    for upto in _growing(data, at, first):
         marks = _marks(data, at, upto)
         closing = np.flatnonzero(marks.depth < 0)
         if len(closing):
