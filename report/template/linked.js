@@ -7,13 +7,21 @@
   hint.className = "zoom small";
   hint.textContent = page.say("zoom");
   document.querySelector("nav.chapters").append(hint);
-  const KEYS = ["series", "configuration", "colour"];
+  const KEYS = ["series", "configuration"];
 
-  function same(one, other) {
-    if (one.concurrency === undefined || one.concurrency !== other.concurrency) return false;
-    const key = KEYS.find((name) => one[name] !== undefined && other[name] !== undefined);
+  // A series is a configuration under one load. A colour is a configuration whatever its load, so it
+  // tells within one figure alone. A row that stands for a condition is known by its label.
+  function same(one, other, within) {
+    if (one.concurrency === undefined) {
+      return other.concurrency === undefined && Boolean(one.label) && one.label === other.label;
+    }
+    if (one.concurrency !== other.concurrency) return false;
+    const keys = within ? [...KEYS, "colour"] : KEYS;
+    const key = keys.find((name) => one[name] !== undefined && other[name] !== undefined);
     return key !== undefined && one[key] === other[key];
   }
+
+  const linkable = (datum) => datum.concurrency !== undefined || Boolean(datum.label);
 
   function symbols(mark, found) {
     for (const item of mark.items || []) {
@@ -45,11 +53,11 @@
     marked.push(box);
   }
 
-  function mark(datum, item) {
+  function mark(datum, item, own) {
     clear();
     for (const [plot, state] of page.live) {
       for (const other of symbols(state.result.view.scenegraph().root, [])) {
-        if (!same(datum, other.datum)) continue;
+        if (!same(datum, other.datum, plot === own)) continue;
         other._svg.classList.add("linked");
         marked.push(other._svg);
         if (other !== item && other.datum.tip) chip(plot, other._svg, other.datum.tip);
@@ -83,9 +91,9 @@
 
   page.drawn.push((plot, view, spec) => {
     if (spec.usermeta && spec.usermeta.choices) choose(plot, view, spec.usermeta.choices);
-    if (!symbols(view.scenegraph().root, []).some((item) => item.datum.concurrency !== undefined)) return;
+    if (!symbols(view.scenegraph().root, []).some((item) => linkable(item.datum))) return;
     view.addEventListener("pointerover", (event, item) => {
-      if (item && item.datum && item.datum.concurrency !== undefined) mark(item.datum, item);
+      if (item && item.mark.marktype === "symbol" && item.datum && linkable(item.datum)) mark(item.datum, item, plot);
     });
     view.addEventListener("pointerout", clear);
   });

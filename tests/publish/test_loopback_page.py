@@ -155,6 +155,7 @@ def test_points_of_one_condition_answer_one_another_and_pictures_are_saved(
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
     look.settle(driver, pages[0], pages[0].read_text().count('role="img"'))
     watch_the_rings(driver)
+    watch_the_rows(driver)
     save_a_picture_of_each_kind(driver, tmp_path)
     assert look.requested(driver) == {pages[0].as_uri()}
 
@@ -182,6 +183,23 @@ def watch_the_rings(driver: WebDriver) -> None:
         ActionChains(driver).move_to_element(
             driver.find_element("css selector", f"#{name} h3")
         ).perform()
+
+
+def watch_the_rows(driver: WebDriver) -> None:
+    """A condition that is a row of several figures, in other chapters as well."""
+    from selenium.webdriver import ActionChains
+
+    plot = driver.find_element("css selector", "#figure-mixed-tail .live")
+    driver.execute_script(
+        "arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", plot
+    )
+    ActionChains(driver).move_to_element(
+        plot.find_element("css selector", ".mark-symbol.role-mark path")
+    ).perform()
+    time.sleep(0.3)
+    figures = {figure for figure, _ in driver.execute_script(RINGED)}
+    others = {"figure-mixed-stall-control", "figure-stall-hidden-tail"}
+    assert figures == {"figure-mixed-tail", *others}
 
 
 def save_a_picture_of_each_kind(driver: WebDriver, folder: Path) -> None:
