@@ -91,12 +91,10 @@ def gap_positions(gaps: pa.Table | GapTable, requests: pd.DataFrame) -> npt.NDAr
     position = np.full(gaps.num_rows, -1, dtype=np.int64)
     if not gaps.num_rows or requests.empty:
         return position
-    runs, run_code = np.unique(requests["run_id"].to_numpy(dtype=str), return_inverse=True)
-    ids, id_code = np.unique(requests["request_id"].to_numpy(dtype=str), return_inverse=True)
-    key = run_code * len(ids) + id_code
-    keys, first = np.unique(key, return_index=True)
-    gap_run = _codes(gaps["run_id"], runs)
-    gap_id = _codes(gaps["request_id"], ids)
+    runs, run_code = _coded(requests["run_id"])
+    ids, id_code = _coded(requests["request_id"])
+    keys, first = np.unique(run_code * len(ids) + id_code, return_index=True)
+    gap_run, gap_id = _codes(gaps["run_id"], runs), _codes(gaps["request_id"], ids)
     known = (gap_run >= 0) & (gap_id >= 0)
     gap_key = gap_run[known] * len(ids) + gap_id[known]
     place = np.minimum(np.searchsorted(keys, gap_key), len(keys) - 1)
@@ -104,8 +102,14 @@ def gap_positions(gaps: pa.Table | GapTable, requests: pd.DataFrame) -> npt.NDAr
     return position
 
 
-def _codes(column: pa.ChunkedArray, names: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    found = pc.index_in(column, value_set=pa.array(names.tolist(), type=pa.string()))
+def _coded(names: pd.Series[Any]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The different names, and which one each is. Arrow keeps a text in as many bytes as it has."""
+    coded = pa.array(names, pa.string()).dictionary_encode(null_encoding="encode")
+    return coded.dictionary, np.asarray(coded.indices.to_numpy(), dtype=np.int64)
+
+
+def _codes(column: pa.ChunkedArray, names: pa.Array) -> npt.NDArray[np.int64]:
+    found = pc.index_in(column, value_set=names, skip_nulls=True)
     return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
 
 

@@ -161,7 +161,10 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
         else:
             n_gaps = len(gaps.get(run["run_id"], ()))
             none = dict.fromkeys(ITL_STATISTICS, np.nan)
-            row |= _measured(run, requests.iloc[rows_of_run], n_gaps, itl.get(run["run_id"], none))
+            # Of a single run there is nothing to leave out, and much to copy.
+            alone = len(rows_of_run) == len(requests)
+            own = requests if alone else requests.iloc[rows_of_run]
+            row |= _measured(run, own, n_gaps, itl.get(run["run_id"], none))
         rows.append(row)
     counts = [m.name for m in COUNTS]
     values = [m.name for m in VALUES]
@@ -177,7 +180,7 @@ def _measured(
     run: pd.Series[Any], requests: pd.DataFrame, n_gaps: int, itl: dict[str, float]
 ) -> dict[str, Any]:
     status = requests["status"].to_numpy()
-    ok = requests[status == "ok"]
+    ok = requests if (status == "ok").all() else requests[status == "ok"]
     row: dict[str, Any] = {
         "n_requests": len(requests),
         "n_ok": len(ok),
@@ -272,7 +275,11 @@ def _statistics(values: Floats, statistics: tuple[str, ...]) -> dict[str, float]
 
 
 def _has_flag(column: pa.ChunkedArray, flag: str) -> npt.NDArray[np.bool_]:
-    return np.array([flag in (flags or ()) for flags in column.to_pylist()], dtype=bool)
+    flags = column.combine_chunks()
+    out = np.zeros(len(flags), dtype=bool)
+    here = pc.fill_null(pc.equal(pc.list_flatten(flags), flag), False)
+    out[pc.list_parent_indices(flags).filter(here).to_numpy()] = True
+    return out
 
 
 def _floats(column: pa.ChunkedArray) -> Floats:

@@ -47,7 +47,11 @@ def join(pieces: Sequence[Piece], out: Requests, holder: object = None) -> Parse
         keep[drop] = False
         columns = {**piece.columns, "request_id": ids}
         parts = _parts(piece, columns, keep, out.run_id, holder)
-        out.add_parts({name: c.filter(pa.array(keep)) for name, c in columns.items()}, parts)
+        if drop:
+            kept = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
+            out.add_parts(kept, parts)
+        else:
+            out.add_parts(columns, parts)
         counted = keep & (pc.equal(columns["phase"], "profiling").to_numpy(False))
         beside = piece.beside
         sessions.append(beside["session"][counted & (beside["session"] >= 0)])
