@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servebook.measure.gate import Gate
 from servebook.measure.metrics import METRICS
 from servebook.measure.ratio import CONFIDENCE, POWER
 from servebook.publish import words
@@ -311,7 +312,7 @@ def _ratio_table(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
                 "detectable (%)": 100 * (ratio.detectable - 1),
                 "p of equivalence": test.p_value,
                 "no effect": null_words(test, row["noise_row"], campaign),
-                "comparison": row["gate"].words,
+                "comparison": _opened(row["gate"]),
             }
         )
     return pd.DataFrame(rows)
@@ -326,3 +327,11 @@ def _in_windows(row: dict[Any, Any], inside: pd.Series[float]) -> float:
             return float("nan")
         logs.append(float(np.log(inside.loc[keys]).mean()))
     return float(np.exp(logs[0] - logs[1]))
+
+
+def _opened(gate: Gate) -> str:
+    """What a comparison is one of, and where the load differed."""
+    text = common.marked(gate.comparison)
+    if not gate.load:
+        return text
+    return say("confidence_ratios.opened", text=text, load="; ".join(gate.load))
