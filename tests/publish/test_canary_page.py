@@ -68,7 +68,7 @@ def test_a_page_calls_machines_by_their_aliases(tmp_path: Path) -> None:
     ]
     assert told == []
     page = (tmp_path / "report" / "masked.html").read_text(encoding="utf-8")
-    assert "switch-1" in charts_text(page)
+    assert "label of its author" in charts_text(page)
     assert CANARY not in charts_text(page).lower()
     assert "the names of 1 node, 1 port, 1 switch" in page
     assert "switch-1" in page
