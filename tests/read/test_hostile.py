@@ -223,6 +223,7 @@ def test_a_fault_of_a_reader_stops_no_other(
     monkeypatch.setattr(source_module, "FAULTS", (Exception,))
     formats = (Format("faulty", "counters", find, read),)
     monkeypatch.setattr("servebook.read.discover.FORMATS", formats)
+    monkeypatch.setattr("servebook.read.parts.FORMATS", formats)
     (tmp_path / "odd").write_text("x")
     (refused,) = inspect(tmp_path)["refused"]
     assert refused["path"] == "odd"
