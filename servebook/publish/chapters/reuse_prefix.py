@@ -176,5 +176,8 @@ def _span_of(values: pd.Series[Any]) -> str:
 
 def _name(campaign: Campaign, row: dict[Any, Any]) -> str:
     at = row["concurrency"]
-    parts = [common.label(campaign, row["configuration"]), str(row["workload"])]
-    return " · ".join(parts) + (f", c{at:.0f}" if at == at and at is not None else "")
+    name, workload = row["configuration"], row["workload"]  # NaN where the manifest says none
+    parts = [common.label(campaign, name)] if isinstance(name, str) else []
+    parts += [workload] if isinstance(workload, str) else []
+    of_runs = " · ".join(parts) or str(row["run_id"])
+    return of_runs + (f", c{at:.0f}" if at == at and at is not None else "")

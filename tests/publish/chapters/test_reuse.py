@@ -57,6 +57,15 @@ def test_without_prompts_it_says_where_they_would_be() -> None:
     assert "inputs.json" in missing
 
 
+def test_a_run_that_the_manifest_places_nowhere_keeps_its_own_name(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "aiperf_shared_prefix", tmp_path / "raw" / "shared")
+    (tmp_path / "campaign.yaml").write_text(MANIFEST.partition("configurations:")[0])
+    found = reuse_prefix.shared_prefix(load(tmp_path))
+    payload(found)
+    assert found.table is not None
+    assert "shared" in str(found.table.to_dict("records"))
+
+
 def test_on_and_off_say_what_the_prompts_allow(with_prompts: Campaign) -> None:
     runs = tuple(with_prompts.tables.runs["run_id"].to_pylist())
     assert "78 % lie in a prefix" in reuse_prefix.prefix_words(with_prompts, runs)
