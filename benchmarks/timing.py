@@ -22,7 +22,7 @@ def run(
     *,
     timeout_s: float = 1800,
 ) -> Took:
-    """Run a command and say what it took (``wall_s``, ``cpu_s``).
+    """Run a command and say what it took (``wall_s``, ``cpu_s``), on stderr as well.
 
     Raises:
         SystemExit: it failed, with the end of what it wrote.
@@ -43,7 +43,10 @@ def run(
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{(done.stderr or done.stdout)[-2000:]}")
     cpu_s = after.children_user + after.children_system
-    return {"wall_s": wall_s, "cpu_s": cpu_s - before.children_user - before.children_system}
+    cpu_s -= before.children_user + before.children_system
+    shown = " ".join(Path(str(part)).name for part in command)
+    print(f"{wall_s:8.2f} s, CPU {cpu_s:8.2f} s: {shown}", file=sys.stderr, flush=True)
+    return {"wall_s": wall_s, "cpu_s": cpu_s}
 
 
 def times(took: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
