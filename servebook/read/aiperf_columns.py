@@ -138,6 +138,8 @@ class Parser:
             values: Any = self._numbers.parse(line[start:end])
             gaps = values.as_buffer(of_type="d") if len(values) else None
             del values
+            if line.find(b'"value"', end, line.find(b"}", end)) >= 0:
+                return None  # the last of two counts
             rest = b"null".join((line[:start], line[end:]))
         # Without an escape, no name is spelled in another way and no string holds a quote.
         if b"\\" in rest or not rest.isascii():
@@ -185,7 +187,10 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
             found = np.array(given, np.int64)
         except OverflowError:
             found = np.array([v if abs(v) < 2**62 else -2 for v in given], np.int64)
-        good &= (found == missing) | ((found >= low) & (found < high))
+        none = found == missing
+        if missing == MISSING and none.any():  # a dump may hold this very number
+            none = np.array([value is None for value in values])
+        good &= none | ((found >= low) & (found < high))
         return found
 
     def span(given: list[_Metric]) -> tuple[Ints, Bools]:

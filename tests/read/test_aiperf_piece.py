@@ -184,6 +184,7 @@ def test_lines_of_all_kinds_keep_their_order_and_numbers() -> None:
     [
         (b'"value":[1.5]', b'"value":[1.5],"value":[2.5]'),
         (b'"value":[1.5]', b'"value":[1.5],"value":"@gaps@"'),
+        (b'"value":[1.5]', b'"value":[1.5],"value":null'),
         (b'"value":[1.5]', b'"value":[1.5],"unit":"s"'),
         (b'{"value":[1.5],"unit":"ms"}', b'{"value":[1.5],"unit":"us"}'),
         (b'{"value":[1.5],"unit":"ms"}', b'{"value":[1.5]}'),
@@ -201,6 +202,18 @@ def test_names_twice_and_forms_that_mislead(old: bytes, new: bytes) -> None:
     line = with_gaps("1.5")
     assert line.count(old) == 1
     check([line.replace(old, new), with_gaps("2.5", 1)])
+
+
+@pytest.mark.parametrize("beside", [0, 2**70])
+@pytest.mark.parametrize("name", ["request_start_ns", "credit_issued_ns", "request_end_ns"])
+def test_the_number_that_stands_for_null_is_no_null(name: str, beside: int) -> None:
+    about = {name: -(2**63)}
+    lines = [compact(record(0)), compact(record(1, metadata=about)), compact(record(2))]
+    lines += [compact(record(3, metadata={"turn_index": beside}))]
+    check(lines, 1, 2)
+    out, found = in_pieces(lines, [])
+    assert [(line, "expected" in why) for line, _, why in found.set_aside] == [(2, True)]
+    assert out.requests()["request_id"].null_count == 0
 
 
 def test_many_lines_in_one_batch_keep_their_gaps() -> None:
