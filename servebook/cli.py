@@ -92,12 +92,13 @@ def _parser() -> argparse.ArgumentParser:
         "campaigns", type=place, nargs="*", help="campaign folders or their URLs (default: data/*)"
     )
     build.add_argument("-o", "--output", type=Path, default=Path("report"), help="default: report")
-    build.add_argument(
-        "--language", default="en", help="of the page's fixed text: a file in report/text/"
-    )
     build.add_argument("-f", "--force", action="store_true", help="build even if nothing changed")
     build.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
     build.set_defaults(run=_build)
+    for command in (diff, build):
+        command.add_argument(
+            "--language", default="en", help="of the page's fixed text: a file in report/text/"
+        )
     for command in (inspect, measure, stalls, check, diff, build):
         command.add_argument(
             "--scheduler",
@@ -212,7 +213,7 @@ def _check(args: argparse.Namespace) -> int:
 def _diff(args: argparse.Namespace) -> int:
     from servebook.publish.diff import run
 
-    _say(run(args.a, args.b, args.output, as_json_text=args.json))
+    _say(run(args.a, args.b, args.output, as_json_text=args.json, language=args.language))
     return 0
 
 

@@ -22,7 +22,7 @@ from servebook.publish.charts.forest import forest
 from servebook.publish.check import write
 from servebook.publish.checks import problems
 from servebook.publish.collect import chapter, collect
-from servebook.publish.diff_compare import BEYOND, Difference, difference
+from servebook.publish.diff_compare import BEYOND, OTHER, Difference, difference
 from servebook.publish.diff_match import matched
 from servebook.publish.diff_sides import Side, read_side
 from servebook.publish.diff_words import (
@@ -43,23 +43,35 @@ from servebook.publish.output import Figure, Section, Statement
 from servebook.publish.page import render
 from servebook.publish.places import home
 from servebook.publish.spec import specification
+from servebook.publish.text import DEFAULT, load, say, speaking
 
 __all__ = ["outputs", "page", "run"]
 
 
-def run(a: Path, b: Path, output: Path | None, *, as_json_text: bool) -> str:
-    """Compare, write the page, and return what to print.
+def run(
+    a: Path, b: Path, output: Path | None, *, as_json_text: bool, language: str = DEFAULT
+) -> str:
+    """Compare, write the page, and return what to print, in a language of ``report/text/``.
+
+    The statements of a claims.json stay in the language that they were built in.
 
     Raises DumpError and ManifestError for a side that cannot be read, BuildError for a page that
-    is not fit to publish.
+    is not fit to publish, or a language without a sound file.
     """
     base = home()
+    with speaking(load(base / "report" / "text", language)):
+        return _compared(a, b, output, base, as_json_text, language)
+
+
+def _compared(
+    a: Path, b: Path, output: Path | None, base: Path, as_json_text: bool, language: str
+) -> str:
     first, second = (read_side(path, base / "notebooks", base) for path in (a, b))
     second, matches = matched(first, second)
     sides = [first, second]
     found = difference(first, second, matches)
     target = output or Path("report") / f"diff-{sides[0].name}-{sides[1].name}.html"
-    text = page(sides[0], sides[1], found, base / "report" / "template")
+    text = page(sides[0], sides[1], found, base / "report" / "template", language)
     secrets = [str(Path.cwd()), str(Path.home()), str(a.resolve()), str(b.resolve())]
     if wrong := problems(text, [s for s in secrets if len(s) > 1]):
         raise BuildError(f"the page is not fit to publish: {'; '.join(wrong[:5])}")
@@ -77,7 +89,7 @@ def _chart(results: pd.DataFrame) -> Any:
         pd.DataFrame(
             {
                 "row": [str(i) for i in range(len(rows))],
-                "label": rows["condition"] + " · " + rows["metric"],
+                "label": rows["condition"] + " · " + rows["metric"].map(words.told),
                 "ratio": rows["ratio"],
                 "low": rows["low"],
                 "high": rows["high"],
@@ -88,12 +100,13 @@ def _chart(results: pd.DataFrame) -> Any:
                 "ink": [s[1] for s in styles],
             }
         ),
-        "value in B / value in A (log)",
+        say("diff.page.axis"),
     )
 
 
 def _short(row: Any) -> str:
-    return f"{words.factor(row['ratio'])}, {row['noise']}"
+    ratio, noise = words.factor(row["ratio"]), words.told(row["noise"])
+    return say("diff.page.beside", ratio=ratio, noise=noise)
 
 
 def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Section]:
@@ -101,31 +114,31 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
     results = found.results
     changed = results[results["noise"] == BEYOND]
     drawn = largest(changed if len(changed) else results)
-    other = found.findings["change"] == "says something else"
+    other = found.findings["change"] == OTHER
     marks = (_mark(a, b, found),)
     told = [
         Statement(
             id="diff-results-words",
-            sentence=_sentence(results_words(found)),
+            sentence=words.capital(results_words(found)),
             value=float(len(changed)) if len(results) else None,
-            caption="values changed beyond noise",
+            caption=say("diff.page.results_caption"),
             n=len(results),
             n_of="values",
-            interval="95 % intervals where both sides have repeats",
+            interval=say("diff.page.results_interval"),
             figure="diff-results",
             verdict=True,
             rank=1,
             marks=marks,
-            would_change="More repeats on both sides, where noise cannot be told.",
+            would_change=say("diff.page.results_change"),
         ),
         Statement(
             id="diff-findings-words",
-            sentence=_sentence(findings_words(found)),
+            sentence=words.capital(findings_words(found)),
             value=float(other.sum()),
-            caption="findings that say something else",
+            caption=say("diff.page.findings_caption"),
             n=len(found.findings),
             n_of="findings",
-            interval="words compared, numbers aside",
+            interval=say("diff.page.findings_interval"),
             figure="diff-findings",
             verdict=True,
             rank=2,
@@ -133,10 +146,10 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
         ),
         Statement(
             id="diff-settings-words",
-            sentence=_sentence(settings_words(a, b, found)),
+            sentence=words.capital(settings_words(a, b, found)),
             value=float(len(found.settings)) if shared(a, b) else None,
-            caption="settings that differ",
-            interval="as the two manifests state them",
+            caption=say("diff.page.settings_caption"),
+            interval=say("diff.page.settings_interval"),
             figure="diff-settings",
             verdict=True,
             rank=3,
@@ -148,9 +161,14 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
         Section(
             "diff-sides",
             (
-                (
-                    f"A is {a.title} ({a.name}, {standing(a)}). B is {b.title} ({b.name}, "
-                    f"{standing(b)}). Ratios are B over A."
+                say(
+                    "diff.page.sides",
+                    title_a=a.title,
+                    name_a=a.name,
+                    standing_a=standing(a),
+                    title_b=b.title,
+                    name_b=b.name,
+                    standing_b=standing(b),
                 ),
                 *found.remarks,
             ),
@@ -162,11 +180,6 @@ def outputs(a: Side, b: Side, found: Difference) -> list[Figure | Statement | Se
     ]
 
 
-def _sentence(text: str) -> str:
-    """A line of the summary without the word that heads it."""
-    return words.capital(text.partition(": ")[2])
-
-
 def _mark(a: Side, b: Side, found: Difference) -> str:
     if not shared(a, b):
         return "UNKNOWN"
@@ -174,8 +187,14 @@ def _mark(a: Side, b: Side, found: Difference) -> str:
     return "SINGLE VARIABLE" if n == 1 else f"{n} SETTINGS" if n else "NO STATED SETTING DIFFERS"
 
 
+def _told(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The table with the names in these columns as the page says them."""
+    return frame.assign(**{name: frame[name].map(words.told) for name in columns})
+
+
 def _table(results: pd.DataFrame) -> pd.DataFrame:
-    return results.rename(
+    shown = _told(results, "metric", "better", "noise", "why")
+    return shown.assign(unit=shown["unit"].map(words.unit)).rename(
         columns={
             "a": "A",
             "b": "B",
@@ -190,61 +209,63 @@ def _table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _results_figure(results: pd.DataFrame, drawn: pd.DataFrame, beyond: bool) -> Figure:
-    title = "What changed in the results"
     if drawn.empty and len(results):
         return Figure(
             id="diff-results",
-            title="No value of a condition that both sides ran differs",
+            title=say("diff.page.results_same"),
             table=_table(results),
-            source="the tables of both sides",
+            source=say("diff.page.source_tables"),
         )
     if drawn.empty:
         return Figure(
             id="diff-results",
-            title=title,
-            missing="Both sides have no condition in common (configuration, load, "
-            "lengths, concurrency, client), so no value can be compared.",
+            title=say("diff.page.results"),
+            missing=say("diff.page.results_missing"),
         )
-    which = "beyond noise" if beyond else "largest; none is known to be beyond noise"
-    title = f"The {words.count(len(drawn), 'change')} drawn are {which}"
-    labels = [f"{r['condition']} {r['metric']}: {ratio_words(r)}" for r in drawn.to_dict("records")]
+    which = "diff.page.drawn_beyond" if beyond else "diff.page.drawn_largest"
+    title = say(which, changes=words.count(len(drawn), "change"))
+    labels = [
+        say(
+            "diff.page.alt_change",
+            condition=r["condition"],
+            metric=words.told(r["metric"]),
+            ratio=ratio_words(r),
+        )
+        for r in drawn.to_dict("records")
+    ]
     return Figure(
         id="diff-results",
         title=title,
-        subtitle="Value in B over value in A, geometric means over runs; the bar is a 95 % "
-        "interval, an open dot has none.",
+        subtitle=say("diff.page.results_subtitle"),
         chart=_chart(drawn),
         table=_table(results),
-        alt=f"{title}. {'. '.join(labels)}.",
-        source="the tables of both sides",
-        notes=(
-            (
-                "Percentiles of fewer values than their floor are left out. A side with one run "
-                "shows no scatter: then no change can be told from noise."
-            ),
-        ),
+        alt=say("diff.page.alt", title=title, changes=". ".join(labels)),
+        source=say("diff.page.source_tables"),
+        notes=(say("diff.page.results_note"),),
     )
 
 
 def _findings_figure(found: Difference) -> Figure:
     frame = found.findings
-    changed = frame[frame["change"] == "says something else"]
+    changed = frame[frame["change"] == OTHER]
     if frame.empty:
         return Figure(
-            id="diff-findings", title="Findings", missing="Neither side states a finding."
+            id="diff-findings",
+            title=say("diff.page.findings"),
+            missing=say("diff.page.findings_missing"),
         )
-    title = (
-        f"{words.count(len(changed), 'finding')} say something else"
-        if len(changed) != 1
-        else "1 finding says something else"
+    one = len(changed) == 1
+    title = say(
+        "diff.page.findings_one" if one else "diff.page.findings_many",
+        findings=words.count(len(changed), "finding"),
     )
     return Figure(
         id="diff-findings",
         title=words.capital(title),
-        table=frame.rename(
+        table=_told(frame, "change").rename(
             columns={"id": "finding", "a": "A", "b": "B", "verdict": "at the top of a page"}
         ),
-        source="the statements of both sides",
+        source=say("diff.page.source_statements"),
         open_table=True,
     )
 
@@ -253,14 +274,14 @@ def _settings_figure(a: Side, b: Side, found: Difference) -> Figure:
     if found.settings.empty:
         return Figure(
             id="diff-settings",
-            title="Settings",
-            missing=_sentence(settings_words(a, b, found)),
+            title=say("diff.page.settings"),
+            missing=words.capital(settings_words(a, b, found)),
         )
     return Figure(
         id="diff-settings",
-        title=_sentence(settings_words(a, b, found)).removesuffix("."),
-        table=found.settings.rename(columns={"a": "A", "b": "B"}),
-        source="the manifests of both sides",
+        title=words.capital(settings_words(a, b, found)).removesuffix("."),
+        table=_told(found.settings, "setting").rename(columns={"a": "A", "b": "B"}),
+        source=say("diff.page.source_manifests"),
         open_table=True,
     )
 
@@ -269,16 +290,14 @@ def _one_sided_figure(found: Difference) -> Figure:
     if found.one_sided.empty:
         return Figure(
             id="diff-one-sided",
-            title="On one side only",
-            missing="Nothing: both sides have the same configurations and conditions, or lack the "
-            "tables that tell them.",
+            title=say("diff.page.one_sided"),
+            missing=say("diff.page.one_sided_missing"),
         )
-    n = len(found.one_sided)
     return Figure(
         id="diff-one-sided",
-        title=f"{n} configurations or conditions are on one side only",
-        table=found.one_sided,
-        source="the tables of both sides",
+        title=say("diff.page.one_sided_n", n=len(found.one_sided)),
+        table=_told(found.one_sided, "what"),
+        source=say("diff.page.source_tables"),
     )
 
 
@@ -293,10 +312,11 @@ def _cell(output: Figure | Statement | Section) -> NotebookNode:
     return cell
 
 
-def page(a: Side, b: Side, found: Difference, template: Path) -> str:
-    """The whole page as one HTML text."""
+def page(a: Side, b: Side, found: Difference, template: Path, language: str = DEFAULT) -> str:
+    """The whole page as one HTML text; its caller speaks the ``language``."""
     theme.enable()
-    cells = [new_markdown_cell("# What changed"), *map(_cell, outputs(a, b, found))]
+    heading = new_markdown_cell(f"# {say('diff.page.heading')}")
+    cells = [heading, *map(_cell, outputs(a, b, found))]
     book = chapter(new_notebook(cells=cells), Path("diff.ipynb"), "")
     content = collect([book])
     for figure in content.figures:
@@ -309,9 +329,9 @@ def page(a: Side, b: Side, found: Difference, template: Path) -> str:
     )  # fmt: skip
     facts = About(
         name=f"diff-{a.name}-{b.name}",
-        title=f"{b.title} (B) against {a.title} (A)",
+        title=say("diff.page.title", a=a.title, b=b.title),
         provenance=provenance,
-        note=f"A is {standing(a)}, B is {standing(b)}.",
+        note=say("diff.page.note", a=standing(a), b=standing(b)),
         inputs=tuple(
             {**one, "path": f"{letter}: {one['path']}"}
             for letter, side in (("A", a), ("B", b))
@@ -321,4 +341,4 @@ def page(a: Side, b: Side, found: Difference, template: Path) -> str:
         versions={"servebook": __version__},
         command=f"servebook diff {a.name} {b.name}",
     )
-    return render(content, facts, javascript_bundle(), template)
+    return render(content, facts, javascript_bundle(), template, language)

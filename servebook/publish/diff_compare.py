@@ -22,6 +22,7 @@ from servebook.measure.ratio import ratio
 from servebook.publish import words
 from servebook.publish.diff_match import setting_text
 from servebook.publish.diff_sides import Side
+from servebook.publish.text import say
 
 __all__ = ["METRIC_NAMES", "Difference", "difference"]
 
@@ -41,7 +42,10 @@ METRIC_NAMES: dict[str, str] = {
 }
 _CONDITION = ["configuration", "workload", "lengths", "concurrency", "rate", "client"]
 _NUMBER = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?(?:\s*(?:µs|ms|min|s|h|kB|MB|GB|%)(?!\w))?")
+#: What stands in the tables, in every language; the page asks the catalogue for what it shows.
 BEYOND, WITHIN, UNTOLD = "beyond noise", "not beyond noise", "not testable"
+OTHER, NUMBERS, SAME = "says something else", "other numbers", "the same"
+ONLY_A, ONLY_B = "only in A", "only in B"
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,14 @@ def difference(first: Side, second: Side, matches: tuple[str, ...] = ()) -> Diff
     results = _results(a, b, gone)
     findings = _findings(first, second)
     remarks = tuple(
-        f"{letter}: {remark}."
+        say("diff.compare.of_a_side", side=letter, remark=remark)
         for letter, side in (("A", first), ("B", second))
         for remark in side.remarks
     )
-    remarks += tuple(f"{text}." for text in (*matches, *_versions(first, second, a, b)))
+    remarks += tuple(
+        say("diff.compare.sentence", text=text)
+        for text in (*matches, *_versions(first, second, a, b))
+    )
     return Difference(
         settings,
         results,
@@ -81,23 +88,21 @@ def _versions(first: Side, second: Side, a: pd.DataFrame, b: pd.DataFrame) -> li
     """What two versions of Servebook may have told differently, in words."""
     told = []
     if first.version and second.version and first.version != second.version:
-        told.append(f"A was computed by Servebook {first.version}, B by {second.version}")
+        told.append(say("diff.compare.versions", a=first.version, b=second.version))
     both = [name for name in first.definitions if name in second.definitions]
     other = [name for name in both if first.definitions[name] != second.definitions[name]]
     if other:
-        told.append(
-            f"The two sides define differently, so that their values may differ by that alone: "
-            f"{', '.join(other)}"
-        )
+        told.append(say("diff.compare.definitions", names=say("words.comma").join(other)))
     if len(a) and len(b):
         for own, others, letters in ((a, b, "AB"), (b, a, "BA")):
             alone = [
-                METRICS[name].label
+                words.told(METRICS[name].label)
                 for name in METRIC_NAMES
                 if own[name].notna().any() and not others[name].notna().any()
             ]
             if alone:
-                told.append(f"{letters[0]} alone has values of {', '.join(alone)}; not compared")
+                metrics = say("words.comma").join(alone)
+                told.append(say("diff.compare.alone", side=letters[0], metrics=metrics))
     return told
 
 
@@ -200,7 +205,7 @@ def _name(key: Any) -> str:
     configuration, workload, lengths, concurrency, rate, client = key
     parts = [configuration, workload, lengths]
     parts += [f"c{concurrency:g}"] if concurrency == concurrency else []
-    parts += [f"{rate:g} requests/s"] if rate == rate else []
+    parts += [say("diff.compare.rate", rate=rate)] if rate == rate else []
     return " · ".join([*parts, client])
 
 
@@ -241,7 +246,7 @@ def _findings(first: Side, second: Side) -> pd.DataFrame:
                 "verdict": bool((a or b or {}).get("verdict") or (b or {}).get("verdict")),
             }
         )
-    order = {"says something else": 0, "only in A": 1, "only in B": 1, "other numbers": 2}
+    order = {OTHER: 0, ONLY_A: 1, ONLY_B: 1, NUMBERS: 2}
     out = pd.DataFrame(rows, columns=["id", "change", "a", "b", "verdict"])
     keys = [order.get(change, 3) for change in out["change"]]
     out = out.assign(_k=keys, _v=~out["verdict"].astype(bool))
@@ -252,10 +257,10 @@ def _findings(first: Side, second: Side) -> pd.DataFrame:
 
 def _change(a: dict[str, Any] | None, b: dict[str, Any] | None, renamed: Mapping[str, str]) -> str:
     if a is None or b is None:
-        return "only in B" if a is None else "only in A"
+        return ONLY_B if a is None else ONLY_A
     said = _under(b["sentence"], renamed)
     if a["sentence"] == said:
-        return "the same"
+        return SAME
     crossed = (
         a["unit"] == b["unit"] == "ratio"
         and a["value"] is not None
@@ -263,7 +268,7 @@ def _change(a: dict[str, Any] | None, b: dict[str, Any] | None, renamed: Mapping
         and (a["value"] - 1) * (b["value"] - 1) < 0
     )
     same_words = _NUMBER.sub("#", a["sentence"]) == _NUMBER.sub("#", said)
-    return "other numbers" if same_words and not crossed else "says something else"
+    return NUMBERS if same_words and not crossed else OTHER
 
 
 def _under(sentence: str, renamed: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from servebook.publish import words
 from servebook.publish.diff_sides import Side
+from servebook.publish.text import say
 
 __all__ = ["matched", "pairs", "setting_text"]
 
@@ -91,25 +92,24 @@ def matched(first: Side, second: Side) -> tuple[Side, tuple[str, ...]]:
     new = {b: a for a, b, _ in found}
     for label in _labels(second):
         if label not in new and label in new.values():
-            new[label] = f"{label} (B)"
+            new[label] = say("diff.match.of_b", label=label)
     renamed = {b: a for b, a in new.items() if a != b}
     said = [
-        words.capital(sentence)
-        for how, text in (
-            ("name", "by the name in the manifest"),
-            ("label", "by label, since a side does not tell the name or has another"),
-            ("settings", "by their settings, since name and label differ"),
+        say(key, names=_names(these))
+        for how, key in (
+            ("name", "diff.match.by_name"),
+            ("label", "diff.match.by_label"),
+            ("settings", "diff.match.by_settings"),
         )
-        if (sentence := _sentence([one for one in found if one[2] == how], text))
+        if (these := [one for one in found if one[2] == how])
     ]
     return (_relabelled(second, renamed) if renamed else second), tuple(said)
 
 
-def _sentence(found: Iterable[tuple[str, str, str]], how: str) -> str:
-    names = [a if a == b else f"{a} (in B: {b})" for a, b, _ in found]
-    if not names:
-        return ""
-    return f"configurations matched {how}: {', '.join(names)}"
+def _names(found: Iterable[tuple[str, str, str]]) -> str:
+    return say("words.comma").join(
+        a if a == b else say("diff.match.in_b", a=a, b=b) for a, b, _ in found
+    )
 
 
 def _relabelled(side: Side, new: Mapping[str, str]) -> Side:

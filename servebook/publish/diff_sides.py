@@ -20,6 +20,7 @@ from servebook.publish.display import payload
 from servebook.publish.output import Figure, Statement
 from servebook.publish.release import paired
 from servebook.publish.tabular import table
+from servebook.publish.text import say
 from servebook.read.campaign import Campaign, load
 from servebook.read.manifest import FILENAME
 from servebook.read.privacy import masked
@@ -138,7 +139,8 @@ def statements(campaign: Campaign, notebooks: Path) -> tuple[list[dict[str, Any]
                 continue
             output = getattr(module, function)(campaign, *arguments)
         except Exception as error:  # a chapter that fails on this campaign hides no other
-            remarks.append(f"{chapter}.{function} could not be computed ({type(error).__name__})")
+            call = f"{chapter}.{function}"
+            remarks.append(say("diff.sides.failed", call=call, error=type(error).__name__))
             continue
         _, fields = payload(output)
         if fields["id"] not in seen:
@@ -207,14 +209,11 @@ def _claims(path: Path) -> Side:
     settings, runs = _csv(tables / "appendix-settings.csv"), _csv(tables / "setup-runs.csv")
     remarks = []
     if paired(path.resolve().parent) is False:
-        remarks.append(
-            "its claims.json is not of the page that lies beside its folder, which was altered or "
-            "whose build was killed; `servebook build` mends that"
-        )
+        remarks.append(say("diff.sides.not_paired"))
     if settings is None:
-        remarks.append("no tables/appendix-settings.csv lies beside its claims.json: no settings")
+        remarks.append(say("diff.sides.no_settings"))
     if runs is None or not frames:
-        remarks.append("no tables of runs lie beside its claims.json: only its statements compare")
+        remarks.append(say("diff.sides.no_runs"))
     none = pd.DataFrame()
     return Side(
         name,

@@ -11,8 +11,18 @@ import numpy as np
 import pandas as pd
 
 from servebook.publish import words
-from servebook.publish.diff_compare import BEYOND, UNTOLD, Difference
+from servebook.publish.diff_compare import (
+    BEYOND,
+    NUMBERS,
+    ONLY_A,
+    ONLY_B,
+    OTHER,
+    SAME,
+    UNTOLD,
+    Difference,
+)
 from servebook.publish.diff_sides import Side
+from servebook.publish.text import say
 
 __all__ = [
     "as_json",
@@ -32,30 +42,33 @@ _SAME = 1e-4  # of a logarithm: values of claims are rounded to six digits
 
 def summary(a: Side, b: Side, found: Difference) -> str:
     """What changed, in the terminal."""
-    lines = [f"A: {a.name} ({a.provenance})", f"B: {b.name} ({b.provenance})"]
+    lines = [f"{c}: {s.name} ({words.told(s.provenance)})" for c, s in (("A", a), ("B", b))]
     lines += [f"  {remark}" for remark in found.remarks]
-    lines += ["", settings_words(a, b, found)]
+    lines += ["", say("diff.words.settings", text=settings_words(a, b, found))]
     lines += [
-        f"  {r['configuration']}: {r['setting']}: {_said(r['a'])} -> {_said(r['b'])}"
+        f"  {r['configuration']}: {words.told(r['setting'])}: {_said(r['a'])} -> {_said(r['b'])}"
         for r in found.settings.to_dict("records")
     ]
-    lines += ["", results_words(found)]
+    lines += ["", say("diff.words.results", text=results_words(found))]
     shown = found.results[found.results["noise"] == BEYOND]
     if shown.empty:
         shown = largest(found.results)
     lines += [
-        f"  {r['condition']}: {r['metric']} {words.number(r['a'])} -> {words.number(r['b'])} "
-        f"{r['unit']} ({ratio_words(r)}; {r['noise']})"
+        f"  {r['condition']}: {words.told(r['metric'])} {words.number(r['a'])} -> "
+        f"{words.number(r['b'])} {words.unit(r['unit'])} ({ratio_words(r)}; "
+        f"{words.told(r['noise'])})"
         for r in shown.to_dict("records")
     ]
-    lines += ["", findings_words(found)]
+    lines += ["", say("diff.words.findings", text=findings_words(found))]
     for r in found.findings.to_dict("records"):
-        if r["change"] == "says something else":
+        if r["change"] == OTHER:
             lines += [f"  {r['id']}", f"    A: {r['a']}", f"    B: {r['b']}"]
     if len(found.one_sided):
-        lines += ["", "On one side only:"]
-        lines += [f"  {r['side']}: {r['what']} {r['which']}" for r in found.one_sided.to_dict(
-            "records")]  # fmt: skip
+        lines += ["", say("diff.words.one_sided")]
+        lines += [
+            f"  {r['side']}: {words.told(r['what'])} {r['which']}"
+            for r in found.one_sided.to_dict("records")
+        ]
     return "\n".join(lines)
 
 
@@ -77,16 +90,16 @@ def as_json(a: Side, b: Side, found: Difference) -> dict[str, Any]:
 
 
 def _said(value: Any) -> str:
-    return "not stated" if value is None or value != value else str(value)
+    return say("diff.words.not_stated") if value is None or value != value else str(value)
 
 
 def ratio_words(row: Any) -> str:
     """The ratio of a row of ``Difference.results``, with its interval where there is one."""
     if math.isnan(row["ratio"]):
-        return "no ratio"
+        return say("diff.words.no_ratio")
     if math.isnan(row["low"]):
-        return f"B / A {row['ratio']:.3g}"
-    return f"B / A {row['ratio']:.3g}, {row['low']:.3g} to {row['high']:.3g}"
+        return say("diff.words.ratio", ratio=row["ratio"])
+    return say("diff.words.interval", ratio=row["ratio"], low=row["low"], high=row["high"])
 
 
 def largest(results: pd.DataFrame, most: int = _MOST_DRAWN) -> pd.DataFrame:
@@ -99,50 +112,60 @@ def largest(results: pd.DataFrame, most: int = _MOST_DRAWN) -> pd.DataFrame:
 
 
 def settings_words(a: Side, b: Side, found: Difference) -> str:
-    """How many settings differ."""
+    """How many settings differ: a sentence that begins small."""
     if a.settings.empty or b.settings.empty:
-        return "Settings: not stated on one side or both, so it is not known what differs."
+        return say("diff.words.settings_unknown")
     if not shared(a, b):
-        return "Settings: both sides have no configuration in common."
+        return say("diff.words.settings_not_shared")
     if found.settings.empty:
-        return "Settings: none differs among the configurations that both sides have."
+        return say("diff.words.settings_same")
+    if len(found.settings) == 1:
+        return say("diff.words.settings_one")
     where = found.settings["configuration"].nunique()
-    return (
-        f"Settings: {words.count(len(found.settings), 'value')} in "
-        f"{words.count(where, 'configuration')} differ."
-        if len(found.settings) > 1
-        else "Settings: 1 value differs."
+    return say(
+        "diff.words.settings_differ",
+        values=words.count(len(found.settings), "value"),
+        configurations=words.count(where, "configuration"),
     )
 
 
 def results_words(found: Difference) -> str:
-    """How many values changed beyond noise, and of how many that cannot be told."""
+    """How many values changed beyond noise, and of how many that cannot be told; begins small."""
     if found.results.empty:
-        return "Results: no condition that both sides ran, so nothing can be compared."
+        return say("diff.words.results_none")
     count = Counter(found.results["noise"])
     n = found.results["condition"].nunique()
-    text = (
-        f"Results: of {words.count(len(found.results), 'value')} at "
-        f"{words.count(n, 'condition')} that both sides ran, {count[BEYOND]} changed beyond noise"
+    values = words.count(len(found.results), "value")
+    conditions = words.count(n, "condition")
+    beyond, untold = count[BEYOND], count[UNTOLD]
+    if not untold:
+        return say("diff.words.results_told", values=values, conditions=conditions, beyond=beyond)
+    return say(
+        "diff.words.results_untold",
+        values=values,
+        conditions=conditions,
+        beyond=beyond,
+        untold=untold,
     )
-    if count[UNTOLD]:
-        text += f"; of {count[UNTOLD]} it cannot be told, because a side has no scatter to tell by"
-    return text + "."
 
 
 def findings_words(found: Difference) -> str:
-    """How many statements say something else."""
+    """How many statements say something else: a sentence that begins small."""
     count = Counter(found.findings["change"])
-    return (
-        f"Findings: {count['says something else']} say something else, {count['other numbers']} "
-        f"have other numbers, {count['the same']} are the same; {count['only in A']} only in A, "
-        f"{count['only in B']} only in B."
+    return say(
+        "diff.words.findings_count",
+        other=count[OTHER],
+        numbers=count[NUMBERS],
+        same=count[SAME],
+        only_a=count[ONLY_A],
+        only_b=count[ONLY_B],
     )
 
 
 def standing(side: Side) -> str:
     """A side's provenance in words."""
-    return side.provenance if side.provenance != "not stated" else "provenance not stated"
+    stated = side.provenance if side.provenance != "not stated" else "provenance not stated"
+    return words.told(stated)
 
 
 def shared(a: Side, b: Side) -> set[str]:

@@ -68,7 +68,7 @@ def _text(value: Any, kind: Kind) -> str:
     if kind == "time":
         return str(value).replace("T", " ").replace("+00:00", " UTC")
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return words.told("yes" if value else "no")
     if isinstance(value, int | float):
         return words.number(value, 4)
     return str(value)
