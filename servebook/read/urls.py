@@ -48,8 +48,11 @@ def shown(url: str) -> str:
     >>> shown("https://me:secret@host:8443/a/b.jsonl?X-Amz-Signature=secret#c")
     'https://host:8443/a/b.jsonl'
     """
-    parts = urlsplit(url)
-    text = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    try:
+        parts = urlsplit(url)
+        text = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    except ValueError:  # what is a key in it cannot be told
+        text = url.partition("://")[0] + "://..."
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -73,13 +76,19 @@ def opened(url: str) -> tuple[Any, str]:
     from fsspec.registry import known_implementations
 
     protocol = url.partition("://")[0]
-    if "::" in url.partition("?")[0] or protocol not in known_implementations:
+    if "::" in url.partition("?")[0] and protocol in known_implementations:
+        raise ServebookError(
+            f"{shown(url)}: expected a URL without '::', which joins file systems for fsspec; name "
+            "an IPv6 host by its name, and copy dumps whose path has it into a folder"
+        )
+    if protocol not in known_implementations:
         raise ServebookError(
             f"{shown(url)}: expected a URL of s3, gs, http, https, file or another protocol of "
             f"fsspec, found {protocol}; copy the dumps to one of these, or into a folder"
         )
     kind = protocol
     try:
+        urlsplit(url)
         # No listing is kept: a mirror asks once, and wants what is there now.
         system, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError:

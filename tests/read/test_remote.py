@@ -297,6 +297,9 @@ def test_fetching_leaves_nothing_that_forbids_to_fork(web: tuple[str, Path]) -> 
         ("gs://bucket/a", r"gs:// needs the package gcsfs.* pip install gcsfs"),
         ("nosuch://me:geheim7@host/a", "expected a URL of s3, gs, http, https, file"),
         ("simplecache::s3://bucket/a", "expected a URL of s3, gs, http, https, file"),
+        ("http://[2001:db8::1]:8000/a", r"^http://\[2001:db8::1\]:8000/a: .*without '::'"),
+        ("http://me:geheim7@[::1/a?geheim7", r"^http://\.\.\.: .*without '::'"),
+        ("http://me:geheim7@[1/a?geheim7", r"^http://\.\.\.: .*ValueError.*check its spelling"),
     ],
 )
 def test_protocols_that_cannot_be_read_here_are_told(
