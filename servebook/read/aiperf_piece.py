@@ -6,6 +6,7 @@ Lines of the usual form are taken as columns (``aiperf_columns``), all others go
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 from collections.abc import Iterable, Sequence
@@ -70,8 +71,8 @@ def read_piece(
 ) -> Piece:
     """Read some lines; gaps go to files ``name``... in ``folder``, or stay in memory without one.
 
-    ``with_sent``: what names prompts elsewhere is kept. A DumpError of ``lines`` ends the piece and
-    is set aside.
+    So do they where the folder has no room. ``with_sent``: what names prompts elsewhere is kept.
+    A DumpError of ``lines`` ends the piece and is set aside.
     """
     out = _Building(settings, folder, name, with_sent)
     at = size = 0
@@ -176,14 +177,21 @@ class _Building:
     def _close(self) -> None:
         if not self.n_gaps:
             return
-        data: InMemory | InFile
-        if self.folder is None:
-            data = InMemory(narrow(np.concatenate(self.gaps)))
-        else:
-            path = self.folder / f"{self.name}-{len(self.parts):03d}.parquet"
-            data = write(path, InMemory(_in_room(self.gaps)))
+        data = self._in_file() or InMemory(narrow(np.concatenate(self.gaps)))
         self.gaps, self.n_gaps = [], 0
         self.parts.append((data, self.n_requests))
+
+    def _in_file(self) -> InFile | None:
+        """The gaps that wait as a file; None where none is asked for, or there is no room."""
+        if self.folder is None:
+            return None
+        path = self.folder / f"{self.name}-{len(self.parts):03d}.parquet"
+        try:
+            return write(path, InMemory(_in_room(self.gaps)))
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
 
     def _long_way(self, at: int, line: bytes) -> None:
         if not line.strip():

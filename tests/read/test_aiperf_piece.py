@@ -25,6 +25,7 @@ from servebook.read.aiperf_records import object_of, parse, request
 from servebook.read.aiperf_split import read_lines
 from servebook.read.aiperf_summary import Settings
 from servebook.read.records import Requests
+from servebook.read.spool import write
 from servebook.read.values import gaps
 from tests.read.samples import FIXTURES, failed, record
 
@@ -249,6 +250,36 @@ def test_a_file_cut_into_ranges_for_processes(
         assert (not large) == any(isinstance(part.data, InFile) for part in out.gaps().parts)
         del out
         assert not list((tmp_path / "cache").glob("spool/*"))
+
+
+@pytest.mark.parametrize("rooms", [0, 3])
+def test_gaps_without_room_for_files_stay_in_memory(
+    rooms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(aiperf_split, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(line_blocks, "RANGE_BYTES", (700, 7000))
+    monkeypatch.setattr(aiperf_piece, "_PART", 20)
+    lines = [with_gaps(",".join(f"{n}.{i}" for i in range(n % 7 + 1)), n) for n in range(90)]
+    path = tmp_path / "profile_export.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    left: list[Path] = []
+
+    def full(file: Path, data: Any, holder: object = None) -> InFile:
+        if len(list(file.parent.glob("*.parquet"))) >= rooms:
+            file.write_bytes(b"PAR1")
+            left.append(file)
+            raise OSError(28, "No space left on device")
+        return write(file, data, holder)
+
+    monkeypatch.setattr(aiperf_piece, "write", full)
+    monkeypatch.setattr(aiperf_split, "at_once", lambda jobs: None)
+    out = Requests("run")
+    found = read_lines(path, out, SETTINGS, with_sent=True)
+    assert left
+    assert not any(file.exists() for file in left)
+    assert told(out, found) == told(*careful(lines))
+    assert sum(isinstance(part.data, InFile) for part in out.gaps().parts) == rooms
 
 
 def test_a_killed_process_costs_time_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
