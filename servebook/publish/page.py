@@ -36,6 +36,7 @@ from servebook.publish.pack import deflated, pack, shared_config
 __all__ = [
     "MOST_ROWS",
     "OPEN_ROWS",
+    "coded",
     "counted",
     "exact",
     "headline",
@@ -50,6 +51,7 @@ SCRIPTS = ("page.js", "linked.js", "tools.js", "zoom.js")
 
 MOST_ROWS = 100
 OPEN_ROWS = 12  # a table without a chart is folded when it is longer, unless it asks to be open
+_CODED = re.compile(r"`([^`]+)`")
 
 
 class _Renderer(IPythonRenderer):
@@ -79,6 +81,15 @@ def markdown(source: str, prefix: str = "text") -> Markup:
     """Markdown as HTML; heading ids start with ``prefix``."""
     html: str = MarkdownWithMath(renderer=_Renderer(prefix)).render(source)
     return Markup(html)
+
+
+def coded(text: str) -> Markup:
+    """A sentence as HTML, escaped; what stands between backticks is set as code.
+
+    >>> str(coded("`gpus:` of a < b"))
+    '<code>gpus:</code> of a &lt; b'
+    """
+    return Markup(_CODED.sub(r"<code>\1</code>", str(Markup.escape(text))))
 
 
 def code(source: str) -> Markup:
@@ -208,6 +219,7 @@ class _Exporter(TemplateExporter):
         environment.filters |= {
             "prose": markdown,
             "code": code,
+            "coded": coded,
             "column": text.column,
             "counted": counted,
             "json_block": json_block,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable
+
 import pandas as pd
 
 from servebook.measure.percentiles import below_floor
@@ -47,11 +49,15 @@ def gap_word(campaign: Campaign, rows: pd.DataFrame) -> str:
     )
 
 
-def drawn(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """At most ``_MOST_ROWS`` rows, the highest concurrencies of each series first; what is lost."""
+def drawn(rows: pd.DataFrame, named: Collection[Hashable] = ()) -> tuple[pd.DataFrame, str]:
+    """At most ``_MOST_ROWS`` rows, the highest concurrencies of each series first; what is lost.
+
+    Rows of the index ``named`` come before all others: a title speaks of them.
+    """
     if len(rows) <= _MOST_ROWS:
         return rows, ""
     rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
+    rank[rows.index.isin(list(named))] = 0
     kept = rows.assign(_rank=rank).sort_values("_rank", kind="stable").head(_MOST_ROWS)
     note = say("shared.drawn_of_conditions_the_table_has", most_rows=_MOST_ROWS, n_rows=len(rows))
     return rows.loc[sorted(kept.index)], note

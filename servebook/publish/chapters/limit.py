@@ -328,6 +328,7 @@ def reversal(campaign: Campaign) -> Statement:
         metric="input_throughput_tok_s",
         value=-100 * float(row["drop_from_peak"]),
         unit="%",
+        caption=say("limit.reversal.caption"),
         n=int(line["n_ok"].sum()),
         n_of="requests",
         interval=common.interval([peak["n_runs"], last["n_runs"]]),

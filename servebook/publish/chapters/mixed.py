@@ -48,9 +48,9 @@ def tail(campaign: Campaign) -> Figure:
     rows = mixed_rows(campaign)
     if rows.empty:
         return common.absent(campaign, "mixed-tail", say("mixed.tail.mixed_load_tail"), WORKLOAD)
-    drawn, note = draw(rows)
     ratio = rows["tail"] / rows["itl_p50_ms"]
-    worst = common.top(rows, ratio)
+    worst, low = common.top(rows, ratio), common.bottom(rows, ratio)
+    drawn, note = draw(rows, (worst.name, low.name))
     title = (
         say("mixed.tail.title_token_hundred_waits", ratio=words.number(ratio.max(), 2))
         if not worst["few"]
@@ -60,11 +60,14 @@ def tail(campaign: Campaign) -> Figure:
     if not one and ratio.max() < 1.5:
         title = say("mixed.tail.title_condition_long_tail", ratio=words.times(ratio.max()))
     elif not one:
-        low = common.bottom(rows, ratio)
-        title += say(
-            "mixed.tail.title_best_times",
-            ratio=words.number(ratio.min(), 2),
-            row_label=low["row_label"],
+        title += (
+            say("mixed.tail.title_best_no_longer", row_label=low["row_label"])
+            if ratio.min() < 1.005
+            else say(
+                "mixed.tail.title_best_times",
+                ratio=words.times(ratio.min()),
+                row_label=low["row_label"],
+            )
         )
     chart = on_a_log_rule(
         pd.DataFrame(

@@ -309,6 +309,7 @@ def side_by_side_statement(campaign: Campaign, other: str = "") -> Statement:
         metric="throughput",
         value=100 * float(rate["deviation"].abs().max()),
         unit="%",
+        caption=say("reproducibility.side_by_side_statement.caption"),
         n=len(rate),
         n_of="conditions",
         low=100 * float(rate["deviation"].min()),

@@ -202,6 +202,7 @@ def relative_cost_statement(campaign: Campaign) -> Statement:
         metric="network cost per output token, relative",
         value=100 * change,
         unit="%",
+        caption=say("token_cost.relative_cost_statement.caption"),
         n=len(line),
         n_of="runs",
         interval=say("token_cost.relative_cost_statement.interval"),
