@@ -187,14 +187,8 @@ def _mark(a: Side, b: Side, found: Difference) -> str:
     return "SINGLE VARIABLE" if n == 1 else f"{n} SETTINGS" if n else "NO STATED SETTING DIFFERS"
 
 
-def _told(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """The table with the names in these columns as the page says them."""
-    return frame.assign(**{name: frame[name].map(words.told) for name in columns})
-
-
 def _table(results: pd.DataFrame) -> pd.DataFrame:
-    shown = _told(results, "metric", "better", "noise", "why")
-    return shown.assign(unit=shown["unit"].map(words.unit)).rename(
+    return results.assign(unit=results["unit"].map(words.unit)).rename(
         columns={
             "a": "A",
             "b": "B",
@@ -262,7 +256,7 @@ def _findings_figure(found: Difference) -> Figure:
     return Figure(
         id="diff-findings",
         title=words.capital(title),
-        table=_told(frame, "change").rename(
+        table=frame.rename(
             columns={"id": "finding", "a": "A", "b": "B", "verdict": "at the top of a page"}
         ),
         source=say("diff.page.source_statements"),
@@ -280,7 +274,7 @@ def _settings_figure(a: Side, b: Side, found: Difference) -> Figure:
     return Figure(
         id="diff-settings",
         title=words.capital(settings_words(a, b, found)).removesuffix("."),
-        table=_told(found.settings, "setting").rename(columns={"a": "A", "b": "B"}),
+        table=found.settings.rename(columns={"a": "A", "b": "B"}),
         source=say("diff.page.source_manifests"),
         open_table=True,
     )
@@ -296,7 +290,7 @@ def _one_sided_figure(found: Difference) -> Figure:
     return Figure(
         id="diff-one-sided",
         title=say("diff.page.one_sided_n", n=len(found.one_sided)),
-        table=_told(found.one_sided, "what"),
+        table=found.one_sided,
         source=say("diff.page.source_tables"),
     )
 

@@ -2,7 +2,9 @@
 
 The values are what CSV and Parquet are written from, the texts are what a reader sees. Floats
 are rounded to six significant digits, so that bytes do not depend on the processor or on the
-order of a sum. What is absent (None, NaN, NaT) stays null and reads as a dash, never as 0.
+order of a sum. What is absent (None, NaN, NaT) stays null and reads as a dash, never as 0. A cell
+that the catalogue knows by its English wording ("held", "plateau") is read in its language; its
+value stays as it is.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def _text(value: Any, kind: Kind) -> str:
         return words.told("yes" if value else "no")
     if isinstance(value, int | float):
         return words.number(value, 4)
-    return str(value)
+    return words.told(str(value))
 
 
 def table(frame: pd.DataFrame) -> Table:

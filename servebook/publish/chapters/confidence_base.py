@@ -182,7 +182,7 @@ def null_words(found: Equivalence, noise: pd.Series[Any] | None, campaign: Campa
     margin = words.percent(found.margin)
     if found.finding == "not testable":
         apart = words.percent(max(found.ratio.value, 1 / found.ratio.value) - 1)
-        text = say("confidence_base.null_words.text", why=found.ratio.why, apart=apart)
+        text = say("confidence_base.null_words.text", why=words.told(found.ratio.why), apart=apart)
         if noise is None:
             return say("confidence_base.null_words.condition_repeated_nothing", text=text)
         where = f"{common.label(campaign, noise['configuration'])}, " + condition_label(

@@ -131,7 +131,11 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         say("mixed_anatomy.stall_anatomy.note_line_median_slope"),
         say("mixed_anatomy.stall_anatomy.note_spread", spread=spread) if spread else "",
         *(
-            say("mixed_anatomy.stall_anatomy.note_line", n=common.label(campaign, n), w=w)
+            say(
+                "mixed_anatomy.stall_anatomy.note_line",
+                n=common.label(campaign, n),
+                w=words.told(w),
+            )
             for n, w in zip(map(str, rates.index), rates["why"], strict=True)
             if w
         ),
