@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, repeat
 from typing import Any, BinaryIO, Self, TypeGuard
@@ -24,14 +25,14 @@ _IN_MEMORY_BYTES = 64 << 20
 _AT_ONCE_BYTES = 8 << 20
 
 
-class Column:
+class Column(ABC):
     """What all columns share: a length, and their values one after another."""
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 def is_list(value: Any) -> TypeGuard[Column | list[Any]]:

@@ -11,24 +11,9 @@ from pathlib import Path
 import pytest
 
 from servebook.publish.build import build
-from tests.read.clusters import started, wait_for
+from tests.read.clusters import PAUSING, started, wait_for
 
 pytestmark = pytest.mark.slow
-
-PAUSING = """
-import os, pathlib, time
-from servebook.read import cluster_reading
-
-folder = pathlib.Path(os.environ["PAUSE_FOLDER"])
-
-def pausing(source, cache, sound=cluster_reading.read_into):  # dask runs a preload twice
-    (folder / f"begun-{os.getpid()}").touch()
-    while not (folder / "go").exists():
-        time.sleep(0.02)
-    return sound(source, cache)
-
-cluster_reading.read_into = pausing
-"""
 
 
 def pages(folder: Path) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from servebook.read.inspect import inspect
 from servebook.read.parts import inputs_of, key_of
 from servebook.read.reading import read_sources
 from servebook.read.source import Source
-from tests.read.clusters import Cluster, started, wait_for
+from tests.read.clusters import PAUSING, Cluster, started, wait_for
 from tests.read.samples import FIXTURES, record, write_lines
 
 
@@ -105,22 +105,6 @@ def test_every_client_is_read_there_as_here(
     assert there == here
     assert here[0].runs.num_rows > 5
     assert list(tmp_path.iterdir()) == []
-
-
-PAUSING = """
-import os, pathlib, time
-from servebook.read import cluster_reading
-
-folder = pathlib.Path(os.environ["PAUSE_FOLDER"])
-
-def pausing(source, cache, sound=cluster_reading.read_into):  # dask runs a preload twice
-    (folder / f"begun-{os.getpid()}-{source.options['run_id']}").touch()
-    while not (folder / "go").exists():
-        time.sleep(0.02)
-    return sound(source, cache)
-
-cluster_reading.read_into = pausing
-"""
 
 
 def test_a_worker_that_is_killed_costs_nothing_but_time(

@@ -80,68 +80,61 @@ def bounds(campaign: Campaign) -> Figure:
     looks = theme.looks(campaign.manifest.configurations)
     fast, slow = (looks[n] for n in found.pair)
     alone = _measured_alone(campaign, found)
-    grey = {"colour": theme.CONTEXT, "ink": theme.INK}
+    grey = theme.CONTEXT, theme.INK
+    one, other = (fast.colour, fast.text), (slow.colour, slow.text)
     rows = [
-        {
-            "row": "total",
-            "label": say("decomposition_split.bounds.label_prefill_ratio_before"),
-            "low": s.total[0],
-            "high": s.total[1],
-            "open": False,
-            **grey,
-        },
-        {
-            "row": "precision",
-            "label": say("decomposition_split.bounds.label_precision_decode_tpot"),
-            "low": s.precision[0],
-            "high": s.precision[1],
-            "open": False,
-            "colour": fast.colour,
-            "ink": fast.text,
-        },
-        {
-            "row": "rest",
-            "label": say(
+        ("total", say("decomposition_split.bounds.label_prefill_ratio_before"), s.total, grey),
+        (
+            "precision",
+            say("decomposition_split.bounds.label_precision_decode_tpot"),
+            s.precision,
+            one,
+        ),
+        (
+            "rest",
+            say(
                 "decomposition_split.bounds.label_crossing_nodes_leaves",
                 precision_centre=words.number(s.precision_centre, 2),
             ),
-            "low": s.rest[0],
-            "high": s.rest[1],
-            "open": False,
-            "colour": slow.colour,
-            "ink": slow.text,
-        },
-        {
-            "row": "precision-bound",
-            "label": say("decomposition_split.bounds.label_precision_bounds_without"),
-            "low": s.precision_bounds[0],
-            "high": s.precision_bounds[1],
-            "open": True,
-            "colour": fast.colour,
-            "ink": fast.text,
-        },
-        {
-            "row": "rest-bound",
-            "label": say("decomposition_split.bounds.label_crossing_nodes_bounds"),
-            "low": s.rest_bounds[0],
-            "high": s.rest_bounds[1],
-            "open": True,
-            "colour": slow.colour,
-            "ink": slow.text,
-        },
+            s.rest,
+            other,
+        ),
+        (
+            "precision-bound",
+            say("decomposition_split.bounds.label_precision_bounds_without"),
+            s.precision_bounds,
+            one,
+        ),
+        (
+            "rest-bound",
+            say("decomposition_split.bounds.label_crossing_nodes_bounds"),
+            s.rest_bounds,
+            other,
+        ),
+        *(
+            (
+                f"alone-{row['factor']}",
+                say("decomposition_split.bounds.label_alone_measured", factor=row["factor"]),
+                (row["low"], row["high"]),
+                grey,
+            )
+            for row in alone.to_dict("records")
+        ),
     ]
-    rows += [
-        {
-            "row": f"alone-{one['factor']}",
-            "label": say("decomposition_split.bounds.label_alone_measured", factor=one["factor"]),
-            "low": one["low"],
-            "high": one["high"],
-            "open": False,
-            **grey,
-        }
-        for one in alone.to_dict("records")
-    ]
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(
+        [
+            {
+                "row": row,
+                "label": label,
+                "low": low,
+                "high": high,
+                "open": row.endswith("-bound"),
+                "colour": colour,
+                "ink": ink,
+            }
+            for row, label, (low, high), (colour, ink) in rows
+        ]
+    )
     frame["text"] = [
         words.span([a, b], 2) for a, b in zip(frame["low"], frame["high"], strict=True)
     ]
