@@ -8,8 +8,8 @@ its first token. The source is stated wherever the baseline is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ __all__ = [
     "OWN_GAPS",
     "OWN_IDLE_GAPS",
     "Baseline",
-    "baselines",
+    "Baselines",
     "clean_gaps",
     "prompt_waits",
 ]
@@ -52,42 +52,38 @@ class Baseline:
     n_gaps: int
 
 
-def baselines(tables: Tables, clean: Mapping[str, tuple[str, Floats]]) -> dict[str, Baseline]:
-    """The baseline of each run in ``clean`` (run_id: what its clean gaps are called, and the
-    gaps in ns without a prefill in them).
+class Baselines:
+    """The baselines of a campaign's runs, which are handed over one by one, decode-only runs first.
 
-    Runs for which neither a decode-only run nor ``LEAST_GAPS`` gaps of their own exist are absent.
+    Of each run no more is kept than the quantiles of its clean gaps.
     """
-    rows = tables.runs.select(
-        ["run_id", "configuration", "client", "workload", "concurrency"]
-    ).to_pylist()
-    known = {row["run_id"]: row for row in rows}
-    decode = [
-        row
-        for row in rows
-        if row["workload"] == "decode"
-        and row["configuration"] is not None
-        and row["concurrency"] is not None
-        and row["run_id"] in clean
-        and len(clean[row["run_id"]][1]) >= LEAST_GAPS
-    ]
-    out = {}
-    for run_id, (name, own) in clean.items():
-        run = known[run_id]
-        same = [
-            row
-            for row in decode
-            if row["run_id"] != run_id
-            and row["configuration"] == run["configuration"]
-            and row["client"] == run["client"]
-            and row["concurrency"] == run["concurrency"]
-        ]
-        if run["workload"] != "decode" and same:
-            source = min(str(row["run_id"]) for row in same)
-            out[run_id] = _of(source, clean[source][1])
-        elif len(own) >= LEAST_GAPS:
-            out[run_id] = _of(name, own)
-    return out
+
+    def __init__(self, tables: Tables) -> None:
+        names = ["run_id", "configuration", "client", "workload", "concurrency"]
+        self._runs = {row["run_id"]: row for row in tables.runs.select(names).to_pylist()}
+        self._decode: dict[str, Baseline] = {}
+
+    def in_order(self) -> list[str]:
+        """Every run_id, those of decode-only runs first, else in the order of the table."""
+        return sorted(self._runs, key=lambda run: self._runs[run]["workload"] != "decode")
+
+    def of(self, run: RunTokens, free: Bools) -> Baseline | None:
+        """The baseline of a run, whose gaps without a prefill are ``free``.
+
+        None for a run for which neither a decode-only run nor ``LEAST_GAPS`` gaps of its own exist.
+        """
+        row, own = self._runs[run.run_id], _quantiles(*clean_gaps(run, free))
+        if row["workload"] == "decode":
+            named = row["configuration"] is not None and row["concurrency"] is not None
+            if own is not None and named:
+                self._decode[run.run_id] = own
+            return own
+        same = [name for name in self._decode if self._alike(self._runs[name], row)]
+        return replace(self._decode[min(same)], source=min(same)) if same else own
+
+    @staticmethod
+    def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        return all(one[name] == other[name] for name in ("configuration", "client", "concurrency"))
 
 
 def prompt_waits(run: RunTokens, slack_ns: float) -> Bools:
@@ -110,6 +106,8 @@ def clean_gaps(run: RunTokens, free: Bools) -> tuple[str, Floats]:
     return OWN_GAPS, run.gap[free]
 
 
-def _of(source: str, gaps: Floats) -> Baseline:
+def _quantiles(source: str, gaps: Floats) -> Baseline | None:
+    if len(gaps) < LEAST_GAPS:
+        return None
     median, p95, p99 = np.percentile(gaps, [50, 95, 99])
     return Baseline(source, float(median), float(p95), float(p99), len(gaps))

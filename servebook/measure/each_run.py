@@ -26,6 +26,7 @@ def each_run(function: Callable[..., T], jobs: Iterable[J]) -> Iterator[tuple[J,
     if not scheduler():
         for job in jobs:
             yield job, function(*job)
+            del job  # its arrays, before those of the next one are made
         return
     asked = list(jobs)
     calls = [Call(f"{__name__}:try_there", (function, job)) for job in asked]

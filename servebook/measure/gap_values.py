@@ -83,13 +83,15 @@ def values_by_run(
     return out
 
 
-def gap_positions(gaps: pa.Table | GapTable, requests: pd.DataFrame) -> npt.NDArray[np.int64]:
+def gap_positions(
+    gaps: pa.Table | GapTable, requests: pd.DataFrame | pa.Table
+) -> npt.NDArray[np.int64]:
     """For each gap the row position of its request, -1 where the request is not there."""
     if isinstance(gaps, GapTable):
         counts = np.concatenate([np.empty(0, np.int64), *(part.count for part in gaps.parts)])
         return np.repeat(gap_positions(gaps.spans(), requests), counts)
     position = np.full(gaps.num_rows, -1, dtype=np.int64)
-    if not gaps.num_rows or requests.empty:
+    if not gaps.num_rows or not len(requests):
         return position
     runs, run_code = _coded(requests["run_id"])
     ids, id_code = _coded(requests["request_id"])
@@ -102,9 +104,10 @@ def gap_positions(gaps: pa.Table | GapTable, requests: pd.DataFrame) -> npt.NDAr
     return position
 
 
-def _coded(names: pd.Series[Any]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+def _coded(names: pd.Series[Any] | pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """The different names, and which one each is. Arrow keeps a text in as many bytes as it has."""
-    coded = pa.array(names, pa.string()).dictionary_encode(null_encoding="encode")
+    texts = names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string())
+    coded = texts.combine_chunks().dictionary_encode(null_encoding="encode")
     return coded.dictionary, np.asarray(coded.indices.to_numpy(), dtype=np.int64)
 
 

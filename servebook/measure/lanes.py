@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure.stalled_gaps import CAUSES, ClassifiedRun
-from servebook.measure.steps import Timeline, steps
+from servebook.measure.steps import Timeline, step_rows
 from servebook.tables import Tables
 
 __all__ = ["LANE_COLUMNS", "busiest_step", "lanes"]
@@ -71,11 +71,11 @@ def lanes(tables: Tables, one: ClassifiedRun, t0_ns: float, t1_ns: float) -> pd.
     known = np.flatnonzero(~np.isnan(begin) & ~np.isnan(end))
     lane = _assigned(known, begin, end)
     prefill = _prefills(tables, one) if line and line.style == "separate" else {}
-    names = tables.requests["request_id"].to_pylist()
+    names = tables.requests["request_id"].take(run.request_row).to_pylist()
     decode_from = run.first.copy()
     parts: list[tuple[int, str, float, float]] = []
     for i in known.tolist():
-        work = prefill.get(names[run.request_row[i]])
+        work = prefill.get(names[i])
         if work is not None:
             at = max(float(begin[i]), work[0])
             decode_from[i] = work[1]
@@ -129,7 +129,8 @@ def _assigned(known: Ints, begin: Floats, end: Floats) -> dict[int, int]:
 
 def _prefills(tables: Tables, one: ClassifiedRun) -> dict[str, tuple[float, float]]:
     """When the prompt of each request was at work, since the run's zero."""
-    rows = steps(tables, one.tokens.run_id)
+    assert one.line is not None
+    rows = step_rows(one.line, tables.requests["request_id"])
     rows = rows[(rows["n_decoded"] == 0) & rows["duration_ns"].notna()]
     out = {}
     for row in rows.to_dict("records"):

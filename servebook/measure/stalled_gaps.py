@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from servebook.measure.baseline import Baseline, baselines, clean_gaps, prompt_waits
+from servebook.measure.baseline import Baseline, Baselines, prompt_waits
 from servebook.measure.shared_steps import slow_steps, waited
 from servebook.measure.steps import Timeline, latest_ends, recovered
 from servebook.measure.tokens import RunTokens, run_tokens
@@ -112,7 +112,11 @@ class ClassifiedRun:
 
 
 def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[ClassifiedRun]:
-    """Each run whose gaps have a common clock. ``links``: see ``gap_stalls``."""
+    """Each run whose gaps have a common clock, decode-only runs first. ``links``: see
+    ``gap_stalls``.
+
+    One run at a time: who keeps none of them needs memory for the largest one.
+    """
     lost = {
         run: (n or 0) > 0 or complete is False
         for run, n, complete in zip(
@@ -122,31 +126,34 @@ def classify(tables: Tables, links: pd.DataFrame | None = None) -> Iterator[Clas
             strict=True,
         )
     }
-    found = []
-    for run, line in recovered((run for run in run_tokens(tables) if run.timed), lost):
-        found.append((run, line, *(_by_step(line) if line else _by_time(run))))
-    base = baselines(
-        tables,
-        {run.run_id: clean_gaps(run, count == 0) for run, _, count, _ in found},
-    )
-    for run, line, count, tokens in found:
-        style = line.style if line else _style_by_time(run)
-        own = base.get(run.run_id)
-        cause = np.zeros(len(run.gap), dtype=np.int8)
-        slow = long = np.zeros(len(run.gap), dtype=bool)
-        if line:
-            cause = _paused(line, links)
-        if style != "shared":
-            cause[count > 0] = CAUSES.index("prefill")
-        if own:
-            long = run.gap > own.p99_ns
-        if style == "shared":
-            carried = slow_steps(line) if line else None
-            if line and carried is not None:
-                slow = carried[line.step_of_gap] & (line.step_of_gap >= 0)
-            elif own:
-                slow = (run.gap > own.p95_ns) & prompt_waits(run, 0.5 * own.median_ns)
-        yield ClassifiedRun(run, line, style, own, count, tokens, cause, slow & (cause == 0), long)
+    base = Baselines(tables)
+    timed = (run for run in run_tokens(tables, base.in_order()) if run.timed)
+    for run, line in recovered(timed, lost):
+        yield _classified(run, line, base, links)
+        del run, line  # before the next one is made
+
+
+def _classified(
+    run: RunTokens, line: Timeline | None, base: Baselines, links: pd.DataFrame | None
+) -> ClassifiedRun:
+    count, tokens = _by_step(line) if line else _by_time(run)
+    own = base.of(run, count == 0)
+    style = line.style if line else _style_by_time(run)
+    cause = np.zeros(len(run.gap), dtype=np.int8)
+    slow = long = np.zeros(len(run.gap), dtype=bool)
+    if line:
+        cause = _paused(line, links)
+    if style != "shared":
+        cause[count > 0] = CAUSES.index("prefill")
+    if own:
+        long = run.gap > own.p99_ns
+    if style == "shared":
+        carried = slow_steps(line) if line else None
+        if line and carried is not None:
+            slow = carried[line.step_of_gap] & (line.step_of_gap >= 0)
+        elif own:
+            slow = (run.gap > own.p95_ns) & prompt_waits(run, 0.5 * own.median_ns)
+    return ClassifiedRun(run, line, style, own, count, tokens, cause, slow & (cause == 0), long)
 
 
 def gap_stalls(

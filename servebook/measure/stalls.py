@@ -68,6 +68,9 @@ SUMMARY_COLUMNS = (
     "n_stalled_steps",
     "stall_fraction_of_steps",
     "n_unseen_prefills",
+    "n_told_gaps",
+    "n_run_gaps",
+    "told_s",
     "doubt",
     "why",
 )
@@ -96,14 +99,21 @@ def stall_summary(
     n_prefill_batches, prefill_batch_mean (k), running_peak (c, the most requests that decoded at
     once), expected_stall_frequency ((c - k) / (k (OSL - 1))); n_engines, n_decode_steps (that
     follow another one of a running request), n_stalled_steps (of these, those after a stall),
-    stall_fraction_of_steps, n_unseen_prefills (without a first token in the dump); doubt (why the
-    run's stalls are uncertain, by ``servebook.measure.certainty``, else ""); why (words where
-    stalls cannot be told, else ""). ``links``, ``classified``: see ``gap_stalls``.
+    stall_fraction_of_steps, n_unseen_prefills (without a first token in the dump); n_told_gaps (of
+    any phase and status, in which stalls were looked for), n_run_gaps (all of these), told_s (of a
+    run too long to be looked at whole: from its start to the last of them, else NaN: all other
+    figures are of this part, but for n_gaps and stall_share_estimate); doubt (why the run's stalls
+    are uncertain, by ``servebook.measure.certainty``, else ""); why (words where stalls cannot be
+    told, else ""). ``links``, ``classified``: see ``gap_stalls``.
     """
-    if classified is None:
-        classified = classify(tables, links)
-    found = {one.tokens.run_id: one for one in classified}
     phase = pc.fill_null(pc.equal(tables.requests["phase"], "profiling"), False).to_numpy()
+    osl = dict(zip(run_metrics["run_id"], run_metrics["osl_mean"], strict=True))
+    found = {}
+    for one in classify(tables, links) if classified is None else classified:
+        run_id = one.tokens.run_id
+        if run_id in osl:
+            found[run_id] = _told(one, phase[one.tokens.request_row], float(osl[run_id]))
+        del one  # before the next run is made
     clock = dict(
         zip(tables.runs["run_id"].to_pylist(), tables.runs["clock"].to_pylist(), strict=True)
     )
@@ -114,14 +124,7 @@ def stall_summary(
             for name in ("run_id", "configuration", "workload", "concurrency", "n_gaps")
         } | {"prefill_style": "", "baseline": "", "p99_sees_stalls": pd.NA, "doubt": "", "why": ""}
         row["stall_share_estimate"] = run["stall_share_estimate"]
-        one = found.get(str(run["run_id"]))
-        if one is None:
-            row["why"] = _why(run, clock.get(run["run_id"]))
-        else:
-            counted = phase[one.tokens.request_row]
-            row |= _counted(one, counted & one.tokens.ok)
-            row |= _batches(one, counted, float(run["osl_mean"]))
-            row |= _steps(one.line)
+        row |= found.get(str(run["run_id"])) or {"why": _why(run, clock.get(run["run_id"]))}
         rows.append(row)
     out = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
     for name in SUMMARY_COLUMNS:
@@ -132,6 +135,13 @@ def stall_summary(
         elif name not in _WORDS:
             out[name] = out[name].astype("float64")
     return out
+
+
+def _told(one: ClassifiedRun, counted: Bools, osl: float) -> dict[str, Any]:
+    run = one.tokens
+    row = _counted(one, counted & run.ok) | _batches(one, counted, osl) | _steps(one.line)
+    told_s = np.nan if run.cut is None else run.cut / 1e9
+    return row | {"n_told_gaps": len(run.gap), "n_run_gaps": run.n_run, "told_s": told_s}
 
 
 def _why(run: dict[Any, Any], clock: str | None) -> str:

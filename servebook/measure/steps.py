@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.measure.clock import Placed, Sequence
@@ -31,6 +32,7 @@ __all__ = [
     "latest_ends",
     "recover",
     "recovered",
+    "step_rows",
     "steps",
     "timelines",
 ]
@@ -102,6 +104,7 @@ def timelines(tables: Tables) -> Iterator[Timeline]:
     for _, found in recovered(run_tokens(tables), lost):
         if found is not None:
             yield found
+        del found
 
 
 def recovered(
@@ -112,6 +115,7 @@ def recovered(
     for (run, _), found in each_run(recover, jobs):
         # From a cluster the tokens come back as a copy.
         yield run, found if found is None or found.tokens is run else replace(found, tokens=run)
+        del run, found  # before those of the next run are made
 
 
 def recover(run: RunTokens, lost: bool = False) -> Timeline | None:
@@ -126,8 +130,13 @@ def recover(run: RunTokens, lost: bool = False) -> Timeline | None:
         return None
     counted = bool(run.exact[begun].mean() >= 0.5)
     order = begun[np.lexsort((run.start[begun], run.first[begun]))]
-    rows = [np.arange(run.bounds[i], run.bounds[i + 1]) for i in order]
-    rows = [own[~run.leading[own]] for own in rows]
+    # A leading empty chunk ends with the first token, before the first decode step.
+    rows = [
+        slice(begin + int(run.leading[begin]), end)
+        for begin, end in zip(
+            run.bounds[order].tolist(), run.bounds[order + 1].tolist(), strict=True
+        )
+    ]
     sequences = [
         Sequence(float(run.first[i]), run.gap_end[own], bool(run.exact[i]) or not counted)
         for i, own in zip(order, rows, strict=True)
@@ -182,7 +191,9 @@ def recover(run: RunTokens, lost: bool = False) -> Timeline | None:
     )
 
 
-def _flat(run: RunTokens, order: Ints, rows: list[Ints], placed: Placed) -> tuple[Ints, Ints, Ints]:
+def _flat(
+    run: RunTokens, order: Ints, rows: list[slice], placed: Placed
+) -> tuple[Ints, Ints, Ints]:
     """Steps numbered through all clocks: per gap, first per request, and the clock per step."""
     n_clocks = int(placed.clock.max(initial=-1)) + 1
     length = np.zeros(n_clocks, dtype=np.int64)
@@ -196,7 +207,6 @@ def _flat(run: RunTokens, order: Ints, rows: list[Ints], placed: Placed) -> tupl
         if len(own):
             step_of_gap[own_rows] = base[clock] + own
             step_of_request[i] = base[clock] + own[0]
-    # A leading empty chunk ends with the first token, before the first decode step.
     return step_of_gap, step_of_request, np.repeat(np.arange(n_clocks), length)
 
 
@@ -277,16 +287,16 @@ def steps(tables: Tables, run_id: str | None = None) -> pd.DataFrame:
     """
     if run_id is not None:
         tables = of_run(tables, run_id)
-    names = tables.requests["request_id"].to_numpy(zero_copy_only=False)
-    parts = [_rows(one, names) for one in timelines(tables)]
+    parts = [step_rows(one, tables.requests["request_id"]) for one in timelines(tables)]
     if not parts:
         return pd.DataFrame(columns=list(STEP_COLUMNS))
     return pd.concat(parts, ignore_index=True)
 
 
-def _rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
+def step_rows(line: Timeline, request_id: pa.ChunkedArray) -> pd.DataFrame:
+    """``steps`` of one timeline; ``request_id`` is that column of the table ``requests``."""
     run, n = line.tokens, len(line.ends)
-    batch = _batch_rows(line, names)
+    batch = _batch_rows(line, request_id)
     shared = batch["beside"].to_numpy() & (line.style == "shared")
     decode = pd.DataFrame(
         {
@@ -339,7 +349,7 @@ def _rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
     )
 
 
-def _batch_rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
+def _batch_rows(line: Timeline, request_id: pa.ChunkedArray) -> pd.DataFrame:
     """One row per prefill step; ``beside``: others were decoding."""
     run, found = line.tokens, line.prefills
     _, begin = np.unique(found.batch, return_index=True)
@@ -351,8 +361,7 @@ def _batch_rows(line: Timeline, names: npt.NDArray[np.object_]) -> pd.DataFrame:
     latest = line.ends[at] - _LEAST_STEP * line.decode[at]
     reduce = np.add.reduceat if len(begin) else lambda values, _: values
     least = np.minimum.reduceat if len(begin) else lambda values, _: values
-    ids = np.full(len(run.first), None, dtype=object)
-    ids[:] = names[run.request_row]
+    ids = request_id.take(run.request_row).to_pylist()
     requests = np.full(len(begin), None, dtype=object)
     requests[:] = [tuple(str(ids[i]) for i in found.request[p] if i >= 0) for p in parts]
     begun = least(np.where(found.request >= 0, start[found.request], np.inf), begin)

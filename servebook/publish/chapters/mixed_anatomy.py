@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from servebook.measure.attribution import prefill_rate, stalled_steps
-from servebook.measure.stalled_gaps import CAUSES, ClassifiedRun
+from servebook.measure.stall_digest import StallDigest
 from servebook.publish import theme, words
 from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
@@ -23,9 +23,9 @@ __all__ = ["stall_anatomy"]
 _BINS = 48
 
 
-def _chunked(campaign: Campaign, found: tuple[ClassifiedRun, ...]) -> list[str]:
+def _chunked(campaign: Campaign, found: tuple[StallDigest, ...]) -> list[str]:
     names = stalled.conditions(campaign)
-    shared = [one.tokens.run_id for one in found if one.style == "shared"]
+    shared = [one.run_id for one in found if one.style == "shared"]
     return list(dict.fromkeys(stalled.run_words(names[run], run) for run in shared))
 
 
@@ -154,6 +154,7 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         if unseen
         else "",
         say("mixed_anatomy.chunked").format(words.listed(chunked, most=4)) if chunked else "",
+        *stalled.part_notes(campaign),
         *common.left_out_notes(campaign, WORKLOAD),
     ]
     crosses = (
@@ -206,15 +207,12 @@ def _binned(steps: pd.DataFrame) -> pd.DataFrame:
     return out.reset_index(level="series").reset_index(drop=True)
 
 
-def _paused(found: tuple[ClassifiedRun, ...]) -> dict[str, Any]:
+def _paused(found: tuple[StallDigest, ...]) -> dict[str, Any]:
     """Steps of which no prompt is the cause: time lost in ms, and their number per run."""
     lost: list[float] = []
     number: dict[str, int] = {}
     for one in found:
-        if one.line is None:
-            continue
-        hit = (one.cause == CAUSES.index("unexplained")) & (one.line.step_of_gap >= 0)
-        at = np.unique(one.line.step_of_gap[hit])
-        lost += [float(v) for v in (one.line.length - one.line.decode)[at] / 1e6]
-        number[one.tokens.run_id] = len(at)
+        if one.line is not None:
+            lost += one.paused_ms.tolist()
+            number[one.run_id] = len(one.paused_ms)
     return {"lost_ms": lost, "n": number}

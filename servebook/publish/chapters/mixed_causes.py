@@ -100,6 +100,7 @@ def stall_causes(campaign: Campaign) -> Figure:
                 for name, doubt in zip(rows["run"], rows["doubt"], strict=True)
                 if doubt
             ),
+            *stalled.part_notes(campaign),
             *common.left_out_notes(campaign, WORKLOAD),
         ),
         open_table=True,
@@ -214,6 +215,7 @@ def stall_control(campaign: Campaign) -> Figure:
             say("mixed_causes.stall_control.note_run_control_takes")
             if (rows["other_run_id"] == rows.index).any()
             else say("mixed_causes.stall_control.note_run_takes_first"),
+            *stalled.part_notes(campaign),
         ),
     )
 

@@ -57,6 +57,8 @@ def _stalled(campaign: Campaign) -> _Stalled:
             "batches": known["n_prefill_batches"],
             "k": known["prefill_batch_mean"],
         }
+        if known["told_s"].notna().any():  # figures of long runs are of a part
+            row["n_gaps"] = int((known["n_first_gaps"] + known["n_inside_gaps"]).sum())
         row |= {key: values.median() for key, values in both.items()}
         for key in ("n_stalls", "n_prefill_stalls"):
             row[f"all_{key}"] = int(known[key].sum())
@@ -208,6 +210,7 @@ def stall_time(campaign: Campaign) -> Figure:
                 )
                 if found.unknown
                 else "",
+                *stalled.part_notes(campaign),
             )
             if t
         ),
@@ -233,6 +236,7 @@ def stall_frequency(campaign: Campaign) -> Figure:
     notes = [
         say("mixed_stalls.expected"),
         say("mixed_stalls.stall_frequency.note_share_gaps_p99"),
+        *stalled.part_notes(campaign),
     ]
     if len(none):
         notes.append(

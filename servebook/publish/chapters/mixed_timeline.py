@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servebook.measure.lanes import busiest_step
-from servebook.measure.stalled_gaps import ClassifiedRun
+from servebook.measure.stall_digest import StallDigest
 from servebook.publish import theme, words
 from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.gaps import mixed_rows
@@ -49,7 +48,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
     windows: list[Window] = []
     for one in runs[:_MOST_RUNS]:
         most = _MOST_BLOCKS if not windows else _ALL_BLOCKS // min(len(runs), _MOST_RUNS)
-        windows.append(window(campaign.tables, one, min(most, _MOST_BLOCKS)))
+        windows.append(window(one, min(most, _MOST_BLOCKS)))
     if not windows or windows[0].around is None:
         why = say("mixed_timeline.engine_timeline.why")
         return Figure(id=figure, title=title, missing=why)
@@ -98,7 +97,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
             source=common.source(campaign, rows[rows["row_label"] == row["row_label"]]),
         ),
         runs=tuple(w.run_id for w in windows),
-        notes=_notes(runs, windows),
+        notes=(*_notes(runs, windows), *stalled.part_notes(campaign)),
     )
 
 
@@ -165,24 +164,24 @@ _MEANS = {
 }
 
 
-def _ordered(campaign: Campaign) -> list[ClassifiedRun]:
+def _ordered(campaign: Campaign) -> list[StallDigest]:
     """All mixed runs, to be shown first: the one with the most stalls of those with few lanes."""
     at = {r: int(c["concurrency"]) for r, c in stalled.conditions(campaign).items()}
     runs = list(stalled.mixed(campaign))
 
-    def key(one: ClassifiedRun) -> tuple[bool, bool, int, int, str]:
-        run = one.tokens.run_id
+    def key(one: StallDigest) -> tuple[bool, bool, int, int, str]:
+        run = one.run_id
         busy = at[run] > _MODERATE
-        return busiest_step(one) is None, busy, at[run] if busy else 0, -int(one.stall.sum()), run
+        return one.around is None, busy, at[run] if busy else 0, -one.n_stalls, run
 
     if not runs:
         return []
     first = min(runs, key=key)
     rest = [one for one in runs if one is not first]
-    return [first, *sorted(rest, key=lambda one: (at[one.tokens.run_id], one.tokens.run_id))]
+    return [first, *sorted(rest, key=lambda one: (at[one.run_id], one.run_id))]
 
 
-def _notes(runs: list[ClassifiedRun], windows: list[Window]) -> tuple[str, ...]:
+def _notes(runs: list[StallDigest], windows: list[Window]) -> tuple[str, ...]:
     first, one = windows[0], runs[0]
     grid = (first.end_ns - first.begin_ns) / GRID
     least = min(w.end_ns - w.begin_ns for w in windows)
@@ -190,7 +189,7 @@ def _notes(runs: list[ClassifiedRun], windows: list[Window]) -> tuple[str, ...]:
     notes = [
         say(
             "mixed_timeline.notes.note_prefills_stalls_stand",
-            requests=words.count(int(one.tokens.isl.size), "request"),
+            requests=words.count(one.n_requests, "request"),
         ),
         say(
             "mixed_timeline.notes.note_drawn_grid_shorter",

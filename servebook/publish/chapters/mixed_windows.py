@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servebook.measure.lanes import busiest_step, lanes
-from servebook.measure.stalled_gaps import ClassifiedRun
-from servebook.tables import Tables
+from servebook.measure.stall_digest import SURROUNDINGS_NS, StallDigest
 
 __all__ = ["GRID", "MOST_LANES", "OVER", "Window", "window"]
 
-_WINDOW_NS = 2e9
 #: Steps over the window, half a pixel each: times are drawn on this grid, stalls never narrower.
 GRID = 1280
 #: With more requests in flight lanes are too thin to read; they are then cut off.
@@ -60,17 +57,13 @@ class Window:
         return {str(kind): float(ms) for kind, ms in each.groupby(b["kind"]).sum().items()}
 
 
-def window(tables: Tables, one: ClassifiedRun, most_blocks: int) -> Window:
+def window(one: StallDigest, most_blocks: int) -> Window:
     """The window of a run around its busiest step, else around its middle.
 
     It begins with two seconds and is halved until it holds at most ``most_blocks``.
     """
-    around = busiest_step(one)
-    starts = one.tokens.start[~np.isnan(one.tokens.start)]
-    middle = around["end_ns"] if around else float(np.median(starts)) if starts.size else 0.0
-    half = _WINDOW_NS / 2
-    begin = max(0.0, middle - half)
-    every = lanes(tables, one, begin, begin + 2 * half)
+    middle, every = one.middle_ns, one.segments
+    half = SURROUNDINGS_NS / 2
     while True:
         begin = max(0.0, middle - half)
         found = every.assign(
@@ -82,12 +75,12 @@ def window(tables: Tables, one: ClassifiedRun, most_blocks: int) -> Window:
         blocks = _merged(found[found["lane"] < n_lanes], begin, 2 * half / GRID)
         if len(blocks) <= most_blocks or half < _LEAST_NS / 2:
             return Window(
-                one.tokens.run_id,
+                one.run_id,
                 begin,
                 begin + 2 * half,
                 n_lanes,
                 blocks.head(most_blocks),
-                around,
+                one.around,
             )
         half /= 2
 

@@ -6,14 +6,18 @@ say something of the model only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
 from servebook.measure import congestion
 from servebook.measure.congestion import links
+from servebook.measure.run_gaps import MOST
+from servebook.measure.stall_digest import StallDigest, digest
 from servebook.measure.stalled_gaps import ClassifiedRun, classify
 from servebook.measure.stalls import SUMMARY_COLUMNS, stall_summary
+from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
 from servebook.publish.output import Figure
@@ -21,11 +25,11 @@ from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = [
-    "classified",
     "conditions",
     "mixed",
     "modelled",
     "no_causes",
+    "part_notes",
     "run_words",
     "summary",
     "watched",
@@ -44,24 +48,56 @@ def _links(campaign: Campaign) -> pd.DataFrame:
 
 
 @common.memo
-def classified(campaign: Campaign) -> tuple[ClassifiedRun, ...]:
-    """``classify`` of the campaign with its links; nothing for reconstructed campaigns."""
-    return () if modelled(campaign) else tuple(classify(campaign.tables, _links(campaign)))
+def _told(campaign: Campaign) -> tuple[pd.DataFrame, tuple[StallDigest, ...]]:
+    """``stall_summary`` of the campaign with its links, and what is kept of the mixed runs.
+
+    In one go, so that the gaps of one run at a time are held.
+    """
+    tables = campaign.tables
+    wanted = set(common.runs_of(mixed_rows(campaign)))
+    kept: dict[str, StallDigest] = {}
+
+    def classified() -> Iterator[ClassifiedRun]:
+        for one in classify(tables, _links(campaign)):
+            if one.tokens.run_id in wanted:
+                kept[one.tokens.run_id] = digest(tables, one)
+            yield one
+            del one  # before the next run is made
+
+    summary = stall_summary(tables, common.metrics(campaign), classified=classified())
+    order = tables.runs["run_id"].to_pylist()
+    return summary, tuple(kept[run] for run in order if run in kept)
 
 
-@common.memo
 def summary(campaign: Campaign) -> pd.DataFrame:
     """``stall_summary`` of the campaign: one row per run; none for reconstructed campaigns."""
     if modelled(campaign):
         return pd.DataFrame(columns=list(SUMMARY_COLUMNS))
-    found = classified(campaign)
-    return stall_summary(campaign.tables, common.metrics(campaign), classified=found)
+    return _told(campaign)[0]
 
 
-def mixed(campaign: Campaign) -> tuple[ClassifiedRun, ...]:
-    """The classified mixed runs that comparisons use, in table order."""
-    runs = set(common.runs_of(mixed_rows(campaign)))
-    return tuple(one for one in classified(campaign) if one.tokens.run_id in runs)
+def mixed(campaign: Campaign) -> tuple[StallDigest, ...]:
+    """The mixed runs that comparisons use, in table order; none of reconstructed campaigns."""
+    return () if modelled(campaign) else _told(campaign)[1]
+
+
+def part_notes(campaign: Campaign) -> tuple[str, ...]:
+    """A note where runs are too long to look for stalls in all of them; else none."""
+    names = conditions(campaign)
+    cut = [one for one in mixed(campaign) if one.cut is not None]
+    told = [
+        say(
+            "stalled.part.of",
+            run=run_words(names[one.run_id], one.run_id),
+            n=one.n_gaps,
+            n_run=one.n_run,
+            time=words.duration((one.cut or 0.0) / 1e9),
+        )
+        for one in cut
+    ]
+    if not told:
+        return ()
+    return (say("stalled.part.note", most=MOST, told=words.listed(told, most=4)),)
 
 
 def watched(campaign: Campaign, run_ids: tuple[str, ...]) -> tuple[str, ...]:

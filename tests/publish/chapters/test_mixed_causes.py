@@ -108,8 +108,8 @@ def test_the_timeline_is_small_and_has_no_more_lanes_than_requests_in_flight() -
 @pytest.mark.parametrize("most", [450, 60, 10])
 def test_a_window_is_halved_until_its_blocks_fit(most: int) -> None:
     campaign = loopback()
-    one = max(stalled.mixed(campaign), key=lambda run: run.tokens.gap.size)
-    found = window(campaign.tables, one, most)
+    one = max(stalled.mixed(campaign), key=lambda run: run.segments.size)
+    found = window(one, most)
     assert len(found.blocks) <= most
     halvings = np.log2(2e9 / (found.end_ns - found.begin_ns))
     assert halvings == pytest.approx(round(halvings))
