@@ -46,12 +46,12 @@ def _layout(c: Configuration) -> str | None:
     return name + (f"/EP{c.ep}" if c.ep is not None and c.ep != gpus else "")
 
 
-def _named(value: float | str | None, what: str) -> str | None:
-    return None if value is None else f"{value:,g} {what}" if isinstance(value, float | int) else ""
+def _number(value: float | None, words: str) -> str | None:
+    return None if value is None else words.format(n=value)
 
 
-def _switch(value: bool | None, what: str) -> str | None:
-    return None if value is None else f"{what} {'on' if value else 'off'}"
+def _switch(value: bool | None, on: str, off: str) -> str | None:
+    return None if value is None else on if value else off
 
 
 def _joined(*parts: str | None) -> str | None:
@@ -60,14 +60,18 @@ def _joined(*parts: str | None) -> str | None:
 
 #: factor: its level for a configuration, None where the manifest does not state it.
 FACTORS: Mapping[str, Callable[[Configuration], str | None]] = {
-    "precision": lambda c: c.precision or _named(c.bytes_per_parameter, "bytes a parameter"),
+    "precision": lambda c: (
+        c.precision or _number(c.bytes_per_parameter, "{n:,g} bytes a parameter")
+    ),
     "nodes": _nodes,
-    "GPU type": lambda c: _joined(c.gpu, _named(c.hbm_gb, "GB")),
+    "GPU type": lambda c: _joined(c.gpu, _number(c.hbm_gb, "{n:,g} GB")),
     "engine": lambda c: _joined(c.engine, c.engine_version),
-    "slots per replica": lambda c: _named(c.max_num_seqs, "slots"),
-    "tokens per step": lambda c: _named(c.max_num_batched_tokens, "tokens a step"),
-    "prefix caching": lambda c: _switch(c.prefix_caching, "prefix cache"),
-    "chunked prefill": lambda c: _switch(c.chunked_prefill, "chunked prefill"),
+    "slots per replica": lambda c: _number(c.max_num_seqs, "{n:,g} slots"),
+    "tokens per step": lambda c: _number(c.max_num_batched_tokens, "{n:,g} tokens a step"),
+    "prefix caching": lambda c: _switch(c.prefix_caching, "prefix cache on", "prefix cache off"),
+    "chunked prefill": lambda c: _switch(
+        c.chunked_prefill, "chunked prefill on", "chunked prefill off"
+    ),
     "layout": _layout,
 }
 

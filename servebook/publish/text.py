@@ -26,6 +26,7 @@ import yaml  # type: ignore[import-untyped]
 from markupsafe import Markup
 
 from servebook.errors import BuildError
+from servebook.publish.wordings import Wordings
 
 __all__ = [
     "DEFAULT",
@@ -50,7 +51,7 @@ VARIABLE = "SERVEBOOK_TEXT"
 #: in translations only, for the English prose stands in the notebooks.
 PROSE = "prose"
 #: The groups of texts that are found by their English wording.
-TOLD = ("glossary.", "metrics.", "settings.", "told.")
+TOLD = ("glossary.", "metrics.", "reasons.", "settings.", "told.")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:
@@ -108,15 +109,20 @@ class Catalogue:
     def told(self, wording: str) -> str:
         """The text for an English wording of another layer, else that wording.
 
-        Labels of metrics and names of settings are made where they are measured, which knows of no
-        page; the groups ``TOLD`` hold them.
+        Labels of metrics, names of settings and reasons are made where dumps are read and measured,
+        which knows of no page; the groups ``TOLD`` hold them, with fields for what differs.
         """
-        key = self._by_wording.get(wording)
-        return wording if key is None else self.texts[key]
+        return wording if self.is_english else self._wordings.told(wording)
+
+    @property
+    def is_english(self) -> bool:
+        """These are the English texts themselves, in which every wording is told as it is."""
+        return self.texts is self._base
 
     @functools.cached_property
-    def _by_wording(self) -> dict[str, str]:
-        return {text: key for key, text in self._base.items() if key.startswith(TOLD)}
+    def _wordings(self) -> Wordings:
+        english = {key: text for key, text in self._base.items() if key.startswith(TOLD)}
+        return Wordings(english, self.texts)
 
     def prose(self, notebook: str, cell: str, source: str) -> str:
         """The Markdown of a notebook's cell in this language: its own ``source`` in English."""
@@ -234,8 +240,14 @@ def speaking(catalogue: Catalogue) -> Iterator[None]:
 
 
 def say(key: str, /, **values: Any) -> str:
-    """A text of the catalogue that this process speaks, with ``{names}`` filled in."""
-    return spoken().texts[key].format(**values)
+    """A text of the catalogue that this process speaks, with ``{names}`` filled in.
+
+    What is filled in is often a wording of another layer (a reason, a setting's level): ``told``.
+    """
+    catalogue = spoken()
+    if not catalogue.is_english:
+        values = {n: catalogue.told(v) if isinstance(v, str) else v for n, v in values.items()}
+    return catalogue.texts[key].format(**values)
 
 
 def called(group: str, name: str) -> str:

@@ -304,12 +304,13 @@ def count(n: int | None, noun: str, many: str | None = None, *, spelled: bool = 
 def listed(items: Iterable[str], *, most: int | None = None, last: str = "and") -> str:
     """Words as a list: "a", "a and b", "a, b and c"; beyond ``most`` the rest is counted.
 
-    ``last`` is "and", "or" or "in": which of the catalogue's words stands before the last one.
+    Each is told (``told``). ``last`` is "and", "or" or "in": which of the catalogue's words stands
+    before the last one.
 
     >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"]), listed("abcd", most=2)
     ('a', 'a and b', 'a, b and c', 'a, b and 2 more')
     """
-    words = list(items)
+    words = [told(item) for item in items]
     if most is not None and len(words) > most + 1:
         words = [*words[:most], say("words.more", n=len(words) - most)]
     if len(words) < 2:

@@ -295,7 +295,7 @@ class Rows:
                     "path": path,
                     "line": line,
                     "record": record,
-                    "reason": f"{key}: {reason} ({n} reading{'s' * (n > 1)})",
+                    "reason": f"{key}: {reason} ({n} reading{'s' if n > 1 else ''})",
                 }
             )
         self._grouped = {}
@@ -373,11 +373,15 @@ class Rows:
         found = sorted({str(interfaces[i]) for i in used if interfaces[i] is not None})
         missing = sorted(wanted - set(found))
         if missing:
-            lo = "; node_exporter may leave lo out: --collector.netdev.device-include=lo"
+            lo = (
+                "; node_exporter may leave lo out: --collector.netdev.device-include=lo"
+                if "lo" in missing
+                else ""
+            )
             raise DumpError(
                 self.where(),
                 f"readings of {', '.join(missing)}, as the manifest asks",
                 f"interfaces {', '.join(found) or 'none'}",
-                "correct the interface in the manifest" + lo * ("lo" in missing),
+                f"correct the interface in the manifest{lo}",
             )
         return [p for p in points if interfaces[p[0]] is None or interfaces[p[0]] in wanted]

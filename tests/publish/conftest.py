@@ -13,6 +13,7 @@ import pytest
 from servebook.publish.workers import Workers
 
 HELPER = Path(__file__).with_name("toybuild.py")
+sys.path.insert(0, str(HELPER.parent))  # for helpers that tests import
 
 
 @pytest.fixture(scope="session")

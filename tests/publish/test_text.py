@@ -60,6 +60,7 @@ NAMES = (
     "marks",
     "metrics",
     "nouns",
+    "reasons",
     "settings",
     "told",
     "units",

@@ -229,7 +229,8 @@ def _reasons(reasons: Iterable[str]) -> str:
     for reason in sorted(set(reasons)):
         kinds.setdefault(_NUMBER.sub("#", reason), []).append(reason)
     return "; ".join(
-        alike[0] + (say("appendix.reasons", n_alike=len(alike) - 1) if len(alike) > 1 else "")
+        words.told(alike[0])
+        + (say("appendix.reasons", n_alike=len(alike) - 1) if len(alike) > 1 else "")
         for alike in kinds.values()
     )
 

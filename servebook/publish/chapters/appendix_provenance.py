@@ -101,7 +101,10 @@ def findings(campaign: Campaign) -> Section:
     intro = say("appendix.findings.intro", remarks=words.count(len(campaign.findings), "remark"))
     return Section(
         "appendix-findings",
-        (words.capital(intro), *(f"{words.capital(text)}." for text in campaign.findings)),
+        (
+            words.capital(intro),
+            *(f"{words.capital(words.told(text))}." for text in campaign.findings),
+        ),
     )
 
 

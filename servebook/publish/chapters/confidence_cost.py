@@ -41,7 +41,7 @@ def cost_lines(campaign: Campaign) -> Figure:
     fits = _fits(campaign, run_totals(fabric.tokens))
     lines = [f for f in fits if not np.isnan(f["gross"].slope)]
     if not lines:
-        whys = words.listed(f"{f['name']}: {f['gross'].why}" for f in fits) or say(
+        whys = words.listed(f"{f['name']}: {words.told(f['gross'].why)}" for f in fits) or say(
             "confidence_cost.cost_lines.whys"
         )
         return Figure(
@@ -126,7 +126,7 @@ def cost_lines(campaign: Campaign) -> Figure:
                 for f in lines
                 if f["unsteady"]
             ),
-            *(f"{f['name']}: {f['gross'].why}." for f in fits if f["gross"].why),
+            *(f"{f['name']}: {words.told(f['gross'].why)}." for f in fits if f["gross"].why),
         ),
     )
 

@@ -334,4 +334,4 @@ def _opened(gate: Gate) -> str:
     text = common.marked(gate.comparison)
     if not gate.load:
         return text
-    return say("confidence_ratios.opened", text=text, load="; ".join(gate.load))
+    return say("confidence_ratios.opened", text=text, load="; ".join(map(words.told, gate.load)))

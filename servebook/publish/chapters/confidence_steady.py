@@ -57,10 +57,13 @@ def steady_window(campaign: Campaign, run: str = "") -> Figure:
     found = steady_figures(campaign)
     spans, why = steady.windows(campaign.tables, common.metrics(campaign))
     if run and run not in spans:
+        reason = (
+            words.told(why[run]) if run in why else say("confidence_steady.steady_window.missing")
+        )
         return Figure(
             id=name,
             title=say("confidence_steady.steady_window.steady_part_run"),
-            missing=f"{run}: {why.get(run, say('confidence_steady.steady_window.missing'))}.",
+            missing=f"{run}: {reason}.",
         )
     rates = found[_headline(found)]
     if rates.empty:
@@ -267,7 +270,9 @@ def steady_effect(campaign: Campaign) -> Figure:
                 (
                     say(
                         "confidence_steady.steady_effect.note_window",
-                        items=words.listed(f"{k} ({v})" for k, v in sorted(why.items())),
+                        items=words.listed(
+                            f"{k} ({words.told(v)})" for k, v in sorted(why.items())
+                        ),
                     ),
                 )
                 if why

@@ -105,7 +105,9 @@ def _columns(campaign: Campaign, made: Grid) -> list[dict[str, Any]]:
             "column": i,
             "level": lv,
             "empty": lv in empty,
-            "head": "\n".join(words.wrapped(p, 14) for part in lv for p in part.split(", ")),
+            "head": "\n".join(
+                words.wrapped(words.told(p), 14) for part in lv for p in part.split(", ")
+            ),
             "lacking": "\n".join(
                 _why_empty(campaign, names, lv) if lv in empty else _not_run(made, lv)
             ),
@@ -120,7 +122,7 @@ def _not_run(made: Grid, column: Sequence[str]) -> list[str]:
     for cell in made.cells:
         here = tuple(cell.levels[n] for n in made.columns.factors) == tuple(column)
         if here and not cell.configurations:
-            out.append(" ".join(cell.levels[n] for b in made.lines for n in b.factors))
+            out.append(" ".join(words.told(cell.levels[n]) for b in made.lines for n in b.factors))
     return [
         *out[:2],
         *([say("decomposition.not_run", n_out=len(out) - 2)] if len(out) > 2 else []),
@@ -132,9 +134,9 @@ def _why_empty(campaign: Campaign, names: Sequence[str], levels: Sequence[str]) 
     found = memory(campaign, dict(zip(names, levels, strict=True)))
     fits = found.fits if found is not None else None
     return (
-        ["does", say("decomposition.why_empty")]
+        [say("decomposition.why_empty.fits_not")]
         if fits is False
-        else ["fits,", say("shared.not_run")]
+        else [say("decomposition.why_empty.fits"), say("shared.not_run")]
         if fits
         else [say("shared.not_run")]
     )
@@ -237,7 +239,7 @@ def _title(
         say(
             "decomposition.title.part",
             factor=_factor(e["factor"]),
-            lv=" · ".join(" ".join(lv) for lv in e["at"]),
+            lv=" · ".join(" ".join(map(words.told, lv)) for lv in e["at"]),
         )
         for e in along.to_dict("records")
     ]

@@ -104,8 +104,10 @@ def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
         return ()
     empty = [c for c in made.cells if not c.configurations]
     grouped: dict[str, list[str]] = {}
+    runnable = False
     for cell in empty:
         room = memory(campaign, cell.levels)
+        runnable |= room is None or room.fits is not False
         why = ""
         if room is not None and room.fits is not None:
             why = (
@@ -119,11 +121,11 @@ def missing_cells(campaign: Campaign, workload: str) -> tuple[str, ...]:
                     shortfall_gb=words.number(room.shortfall_gb),
                 )
             )
-        grouped.setdefault(why, []).append(" · ".join(cell.levels.values()))
+        grouped.setdefault(why, []).append(" · ".join(map(words.told, cell.levels.values())))
     told = [
         say("decomposition_grid.missing_cells.told_run", cells=words.listed(cells, most=4), why=why)
         for why, cells in grouped.items()
     ]
-    if any("cannot be run" not in why for why in grouped):
+    if runnable:
         told.append(say("decomposition_grid.missing_cells.told_command_cell_run"))
     return tuple(told)

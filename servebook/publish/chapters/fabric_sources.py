@@ -71,7 +71,7 @@ def watched(campaign: Campaign) -> Figure:
         table=frame,
         source=evidence(campaign, fabric.intervals),
         runs=tuple(sorted(fabric.usage["run_id"].unique())),
-        notes=tuple(f"{text}." for text in fabric.words),
+        notes=tuple(f"{words.told(text)}." for text in fabric.words),
         open_table=True,
     )
 

@@ -81,7 +81,7 @@ def _row(cell: Fit, settings: Sequence[Configuration]) -> str:
     while len(names) > 1 and all(len(s) > same + 1 and s[same] == split[0][same] for s in split):
         same += 1
     rest = [" ".join(s[same:]) for s in split]
-    return f"{cell.label}: {' '.join([*split[0][:same], words.listed(rest, most=2)])}"
+    return f"{words.told(cell.label)}: {' '.join([*split[0][:same], words.listed(rest, most=2)])}"
 
 
 def _parts(cell: Fit, row: str, looks: dict[str, theme.Look]) -> list[dict[str, object]]:
@@ -212,7 +212,7 @@ def _table(cells: Sequence[Fit], settings: Sequence[Configuration]) -> pd.DataFr
 
 
 def _notes(alone: Sequence[Fit], lacking: Sequence[Fit]) -> tuple[str, ...]:
-    notes = [f"{f.label}: {note}." for f in alone for note in f.notes if not f.missing]
+    notes = [f"{f.label}: {words.told(note)}." for f in alone for note in f.notes if not f.missing]
     notes += [
         say(
             "memory.notes.note_left_manifest_lacks",

@@ -205,7 +205,7 @@ def _pairs(campaign: Campaign, found: pd.DataFrame) -> pd.DataFrame:
             {
                 "row": str(len(rows)),
                 "metric": row["metric"],
-                "label": f"{metric.label}: {values}",
+                "label": f"{words.told(metric.label)}: {values}",
                 "value": row["change"],
                 "text": words.deviation(row["change"]),
                 "first_colour": look.colour,

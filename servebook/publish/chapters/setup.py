@@ -298,7 +298,7 @@ def runs(campaign: Campaign) -> Figure:
     for run, found in raw["notes"].items():
         for note in found if found is not None else ():
             by_note.setdefault(note.strip(), []).append(str(run))
-    notes = [f"{words.listed(who, most=2)}: {note}" for note, who in by_note.items()]
+    notes = [f"{words.listed(who, most=2)}: {words.told(note)}" for note, who in by_note.items()]
     return Figure(
         id="setup-runs",
         title=title,

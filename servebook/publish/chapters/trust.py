@@ -218,7 +218,10 @@ def accounting(campaign: Campaign) -> Figure:
             "set aside": [*found["n_set_aside"], *([np.nan] * len(refused))],
             "reason": [
                 *("; ".join(r) for r in found["reasons"]),
-                *(say("trust.accounting.reason") + refused["reason"]),
+                *(
+                    say("trust.accounting.reason") + words.told(reason)
+                    for reason in refused["reason"]
+                ),
             ],
         }
     )

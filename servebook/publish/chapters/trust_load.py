@@ -162,7 +162,7 @@ def clocks(campaign: Campaign) -> Figure:
         source=common.dumps_of(campaign, found["run_id"]),
         runs=tuple(sorted(found["run_id"])),
         notes=tuple(
-            f"{clock}: {meaning}."
+            f"{words.told(clock)}: {words.told(meaning)}."
             for clock, meaning in sorted(
                 set(found[["clock", "meaning"]].itertuples(index=False, name=None))
             )

@@ -61,7 +61,7 @@ def summaries_alone(campaign: Campaign) -> Figure:
     )
     means = shown[shown["definition"] != ""]
     notes = [
-        f"{client}, {_metrics(part['metric'])}: {definition}."
+        f"{client}, {_metrics(part['metric'])}: {words.told(str(definition))}."
         for (client, definition), part in means.groupby(["client", "definition"], sort=True)
     ]
     rows = rows.dropna(axis="columns", how="all")
