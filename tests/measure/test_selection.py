@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servebook.measure.selection import order_statistics, percentiles, summary
+from servebook.measure.selection import order_statistics, percentiles, ranked, summary
 
 whole = st.integers(0, 2**31 - 1) | st.integers(0, 2**62) | st.sampled_from([0, 1, 65535, 65536])
 Q = [0.0, 1.0, 50.0, 90.0, 95.0, 99.0, 99.9, 100.0]
@@ -54,3 +54,16 @@ def test_as_many_passes_as_its_numbers_have_bits() -> None:
 
     assert order_statistics(pieces, [1], 2**31 - 1) == [7]
     assert len(passes) == 2
+
+
+@pytest.mark.parametrize("step", [1, 70_001, 2**40])
+def test_many_places_and_how_many_are_no_larger(step: int) -> None:
+    rng = np.random.default_rng(3)
+    numbers = rng.integers(0, 500, 20_000) * step
+    pieces = np.array_split(numbers, 3)
+    ranks = list(range(0, len(numbers), 97))
+    found = ranked(lambda: pieces, ranks, int(numbers.max()))
+    ordered = np.sort(numbers)
+    assert [value for value, _ in found] == ordered[ranks].tolist()
+    upto = np.searchsorted(ordered, ordered[ranks], side="right")
+    assert [n for _, n in found] == upto.tolist()
