@@ -14,6 +14,7 @@ interval, and the number of blocks stands beside each.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from servebook.measure.limits import LEAST_BLOCKS
 
-__all__ = ["LEAST_BLOCKS", "RESAMPLES", "SCOPE", "Within", "blocks", "within_run"]
+__all__ = ["LEAST_BLOCKS", "RESAMPLES", "SCOPE", "Within", "blocks", "within_pieces", "within_run"]
 
 MOST_BLOCKS = 60
 RESAMPLES = 999
@@ -64,8 +65,6 @@ def within_run(
     mean request). Seeded from the values: the same run gives the same interval. Raises ValueError
     for arrays of different lengths.
     """
-    from scipy import stats  # a second to import; constants are wanted without
-
     own, when = np.asarray(values, dtype=np.float64), np.asarray(times_s, dtype=np.float64)
     if own.shape != when.shape:
         raise ValueError(f"{own.size} values with {when.size} times")
@@ -74,36 +73,87 @@ def within_run(
         return Within(nan, nan, nan, 0, 0, nan, "no values")
     value = float(own.mean() if q is None else np.percentile(own, q))
     extent = float(np.ptp(when))
-    block_s = max(dependence_s, extent / MOST_BLOCKS)
-    possible = int(extent // block_s) if block_s > 0 else 0
+    block_s, possible = _division(extent, dependence_s)
     if possible < LEAST_BLOCKS:
-        why = (
-            f"the run is too short: {possible} blocks of a mean request's length, "
-            f"{LEAST_BLOCKS} are needed"
-        )
-        return Within(value, nan, nan, own.size, possible, block_s, why)
+        return _too_short(value, own.size, possible, block_s)
     number = blocks(when, extent / possible * (1 + 1e-12))
     parts = [own[number == k] for k in range(possible)]
     parts = [part for part in parts if part.size]
     sums = np.array([part.sum() for part in parts])
     sizes = np.array([part.size for part in parts], dtype=np.float64)
-    seed = int.from_bytes(hashlib.sha256(own.tobytes()).digest()[:8], "little")
-
-    def mean(index: npt.NDArray[np.int64], axis: int = -1) -> Floats:
-        return np.asarray(sums[index].sum(axis=axis) / sizes[index].sum(axis=axis))
+    digest = hashlib.sha256(own.tobytes())
 
     def percentile(index: npt.NDArray[np.int64]) -> float:
         return float(np.percentile(np.concatenate([parts[k] for k in index]), q or 0))
 
+    low, high = _resampled(sums, sizes, digest, confidence, None if q is None else percentile)
+    return Within(value, low, high, own.size, len(parts), extent / possible)
+
+
+def within_pieces(
+    pieces: Callable[[], Iterable[tuple[Floats, Floats]]], dependence_s: float
+) -> Within:
+    """``within_run`` of a mean, of more values than memory holds: values and times in pieces.
+
+    ``pieces`` gives the same ones each time it is called.
+    """
+    digest, nan = hashlib.sha256(), float("nan")
+    n, total, first, last = 0, 0.0, np.inf, -np.inf
+    for own, when in pieces():
+        if own.size:
+            n, total = n + own.size, total + float(own.sum())
+            first, last = min(first, float(when.min())), max(last, float(when.max()))
+            digest.update(own.tobytes())
+    if not n:
+        return Within(nan, nan, nan, 0, 0, nan, "no values")
+    extent = last - first
+    block_s, possible = _division(extent, dependence_s)
+    if possible < LEAST_BLOCKS:
+        return _too_short(total / n, n, possible, block_s)
+    sums, sizes = np.zeros(possible), np.zeros(possible)
+    for own, when in pieces():
+        number = ((when - first) // (extent / possible * (1 + 1e-12))).astype(np.int64)
+        sums += np.bincount(number, own, possible)
+        sizes += np.bincount(number, minlength=possible)
+    sums, sizes = sums[sizes > 0], sizes[sizes > 0]
+    low, high = _resampled(sums, sizes, digest, CONFIDENCE, None)
+    return Within(total / n, low, high, n, len(sums), extent / possible)
+
+
+def _division(extent: float, dependence_s: float) -> tuple[float, int]:
+    """How long a block is at least, and how many there can be."""
+    block_s = max(dependence_s, extent / MOST_BLOCKS)
+    return block_s, int(extent // block_s) if block_s > 0 else 0
+
+
+def _too_short(value: float, n: int, possible: int, block_s: float) -> Within:
+    why = (
+        f"the run is too short: {possible} blocks of a mean request's length, "
+        f"{LEAST_BLOCKS} are needed"
+    )
+    return Within(value, float("nan"), float("nan"), n, possible, block_s, why)
+
+
+def _resampled(
+    sums: Floats,
+    sizes: Floats,
+    digest: hashlib._Hash,
+    confidence: float,
+    percentile: Callable[[npt.NDArray[np.int64]], float] | None,
+) -> tuple[float, float]:
+    """The interval of the mean over resampled blocks, or of ``percentile`` of their numbers."""
+    from scipy import stats  # a second to import; constants are wanted without
+
+    def mean(index: npt.NDArray[np.int64], axis: int = -1) -> Floats:
+        return np.asarray(sums[index].sum(axis=axis) / sizes[index].sum(axis=axis))
+
     found = stats.bootstrap(
-        (np.arange(len(parts)),),
-        mean if q is None else percentile,
-        vectorized=q is None,
+        (np.arange(len(sums)),),
+        percentile or mean,
+        vectorized=percentile is None,
         n_resamples=RESAMPLES,
         confidence_level=confidence,
         method="percentile",
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(int.from_bytes(digest.digest()[:8], "little")),
     ).confidence_interval
-    return Within(
-        value, float(found.low), float(found.high), own.size, len(parts), extent / possible
-    )
+    return float(found.low), float(found.high)

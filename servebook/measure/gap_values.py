@@ -16,11 +16,19 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from servebook.gap_table import GapPart, GapTable, Lengths
+from servebook.gap_table import NO_CLOCK, GapPart, GapTable, Lengths
 from servebook.measure.selection import percentiles, summary
 from servebook.tables import Tables
 
-__all__ = ["MOST_AT_ONCE", "GapValues", "gap_positions", "statistics", "values_by_run"]
+__all__ = [
+    "MOST_AT_ONCE",
+    "GapValues",
+    "gap_positions",
+    "lengths_by_request",
+    "n_gaps_of_requests",
+    "statistics",
+    "values_by_run",
+]
 
 MOST_AT_ONCE = 1 << 23
 _NS_PER_MS = 1e6
@@ -28,13 +36,18 @@ _Q = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _PIECE = 1 << 20
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass
 class GapValues:
-    """Gaps in whole ns: ``arrays`` that are at hand, or parts that are read."""
+    """Gaps in whole ns: ``arrays`` that are at hand, or parts that are read.
+
+    ``ends`` says when the gaps of each array ended, ``NO_CLOCK`` where that is not known.
+    """
 
     arrays: list[Lengths] = field(default_factory=list)
+    ends: list[Ints] = field(default_factory=list)
     parts: list[GapPart] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -47,6 +60,29 @@ class GapValues:
             gap_ns = part.gap_ns()
             for begin in range(0, len(gap_ns), _PIECE):
                 yield gap_ns[begin : begin + _PIECE]
+
+    def timed_pieces(self) -> Iterator[tuple[Ints, Lengths]]:
+        """When each gap that has an end time ended, and its length, piece by piece."""
+        for end_ns, gap_ns in zip(self.ends, self.arrays, strict=True):
+            known = end_ns != NO_CLOCK
+            yield end_ns[known], gap_ns[known]
+        for part in self.parts:
+            timed = part.only(part.start_ns != NO_CLOCK)
+            gap_ns = timed.gap_ns()
+            end_ns, _ = timed.end_ns(gap_ns)
+            for begin in range(0, len(gap_ns), _PIECE):
+                here = slice(begin, begin + _PIECE)
+                yield end_ns[here], gap_ns[here]
+
+    def starts(self) -> Ints:
+        """When the first gap of each request began, of parts alone; without those not known."""
+        found = np.concatenate([np.empty(0, np.int64), *(part.start_ns for part in self.parts)])
+        return found[found != NO_CLOCK]
+
+    def n_timed(self) -> int:
+        """How many have an end time."""
+        n = sum(int((end_ns != NO_CLOCK).sum()) for end_ns in self.ends)
+        return n + sum(int(part.count[part.start_ns != NO_CLOCK].sum()) for part in self.parts)
 
     def zeros(self) -> int:
         """How many have no length."""
@@ -76,11 +112,49 @@ def values_by_run(
                 out.setdefault(part.run_id, GapValues()).parts.append(part.only(own))
         return out
     keep &= ~gaps["gap_ns"].is_null().to_numpy()
-    some = gaps.select(["run_id", "gap_ns"]).filter(pa.array(keep))
+    some = gaps.select(["run_id", "end_ns", "gap_ns"]).filter(pa.array(keep))
     gap_ns, codes = some["gap_ns"].to_numpy(), some["run_id"].to_numpy()
+    end_ns = pc.fill_null(some["end_ns"], NO_CLOCK).to_numpy()
     for run, at in pd.Series(codes).groupby(codes, sort=False).indices.items():
-        out[str(run)] = GapValues([gap_ns[at]])
+        out[str(run)] = GapValues([gap_ns[at]], [end_ns[at]])
     return out
+
+
+def lengths_by_request(
+    tables: Tables, requests: pd.DataFrame, wanted: npt.NDArray[np.bool_]
+) -> Iterator[tuple[Ints, Lengths]]:
+    """Of the gaps of the ``wanted`` requests: the row of the request, and the length in ns.
+
+    In pieces; all gaps of a request are in one.
+    """
+    gaps = tables.gaps
+    rows = gaps.spans() if isinstance(gaps, GapTable) else gaps
+    position = gap_positions(rows, requests)
+    keep = position >= 0
+    keep[keep] = wanted[position[keep]]
+    if not isinstance(gaps, GapTable):
+        keep &= ~gaps["gap_ns"].is_null().to_numpy()
+        yield position[keep], gaps["gap_ns"].filter(pa.array(keep)).to_numpy()
+        return
+    for part, own in gaps.with_spans(np.where(keep, position, -1)):
+        if (own >= 0).any():
+            some = part.only(own >= 0)
+            yield np.repeat(own[own >= 0], some.count), some.gap_ns()
+
+
+def n_gaps_of_requests(tables: Tables, requests: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """How many gaps each request has."""
+    gaps = tables.gaps
+    rows = gaps.spans() if isinstance(gaps, GapTable) else gaps
+    position = gap_positions(rows, requests)
+    counts = np.zeros(len(requests), np.int64)
+    if isinstance(gaps, GapTable):
+        for part, own in gaps.with_spans(position):
+            np.add.at(counts, own[own >= 0], part.count[own >= 0])
+    else:
+        known = (position >= 0) & ~gaps["gap_ns"].is_null().to_numpy()
+        np.add.at(counts, position[known], 1)
+    return counts
 
 
 def gap_positions(

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from servebook.measure.runs import gap_metrics, request_metrics, run_metrics
+from servebook.measure.gap_values import lengths_by_request
+from servebook.measure.runs import request_metrics, run_metrics
 from servebook.read.manifest_gates import slo_parts
 from servebook.tables import Tables
 
@@ -101,12 +102,11 @@ def _judged(
 ) -> tuple[dict[str, npt.NDArray[np.bool_]], dict[str, npt.NDArray[np.bool_]]]:
     """Per limit and request: whether it can be judged, and whether it is met."""
     short = requests["osl"].to_numpy() < 2  # NaN compares false: an unknown length is not short
-    gaps = gap_metrics(tables, requests) if any(slo_parts(n)[0] == "itl" for n in slos) else None
     known, met = {}, {}
     for name, limit in slos.items():
         family, statistic = slo_parts(name)
-        if family == "itl" and gaps is not None:
-            values = _own_gaps(gaps, len(requests), statistic or "mean")
+        if family == "itl":
+            values = _own_gaps(tables, requests, statistic or "mean")
         else:
             values = requests[f"{family}_ms"].to_numpy(dtype=np.float64)
         free = short if family in ("tpot", "itl") else np.zeros(len(requests), dtype=bool)
@@ -116,13 +116,15 @@ def _judged(
     return known, met
 
 
-def _own_gaps(gaps: pd.DataFrame, n_requests: int, statistic: str) -> Floats:
-    """That statistic of each request's own gaps in ms; NaN for a request without gaps."""
-    out = np.full(n_requests, np.nan)
-    by_request = (gaps["gap_ns"] / 1e6).groupby(gaps["request"], sort=True)
-    if statistic in _Q:
-        found = by_request.quantile(_Q[statistic] / 100)
-    else:
-        found = by_request.mean() if statistic == "mean" else by_request.max()
-    out[found.index.to_numpy(dtype=np.int64)] = found.to_numpy(dtype=np.float64)
+def _own_gaps(tables: Tables, requests: pd.DataFrame, statistic: str) -> Floats:
+    """That statistic of each ok request's own gaps in ms; NaN for a request without gaps."""
+    out = np.full(len(requests), np.nan)
+    ok = requests["status"].to_numpy() == "ok"
+    for request, gap_ns in lengths_by_request(tables, requests, ok):
+        by_request = pd.Series(gap_ns / 1e6).groupby(request, sort=True)
+        if statistic in _Q:
+            found = by_request.quantile(_Q[statistic] / 100)
+        else:
+            found = by_request.mean() if statistic == "mean" else by_request.max()
+        out[found.index.to_numpy(dtype=np.int64)] = found.to_numpy(dtype=np.float64)
     return out

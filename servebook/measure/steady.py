@@ -22,9 +22,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure.conditions import without_concurrency
+from servebook.measure.gap_values import GapValues, values_by_run
+from servebook.measure.gaps_in_time import GapsInTime
 from servebook.measure.limits import SHIFT
-from servebook.measure.percentiles import below_floor, percentile
-from servebook.measure.runs import gap_metrics, request_metrics
+from servebook.measure.runs import request_metrics
 from servebook.measure.trust import LEAST_WAVES
 from servebook.tables import Tables
 
@@ -140,10 +141,8 @@ def steady(tables: Tables, run_metrics: pd.DataFrame, shift: float = SHIFT) -> p
     """
     found, _ = windows(tables, run_metrics)
     requests = request_metrics(tables)
-    gaps = gap_metrics(tables, requests)
+    gaps = values_by_run(tables, requests, requests["status"].to_numpy() == "ok")
     grouped = requests.groupby("run_id", sort=False).indices
-    code = {run: k for k, run in enumerate(grouped)}
-    gap_run = requests["run_id"].map(code).to_numpy(dtype=np.int64)[gaps["request"].to_numpy()]
     rows: list[dict[str, Any]] = []
     for run in run_metrics.to_dict("records"):
         name = str(run["run_id"])
@@ -151,7 +150,7 @@ def steady(tables: Tables, run_metrics: pd.DataFrame, shift: float = SHIFT) -> p
             continue
         one = found[name]
         own = requests.iloc[grouped[name]]
-        arrived = _Arrivals.of(own[own["status"] == "ok"], gaps[gap_run == code[name]])
+        arrived = _Arrivals.of(own[own["status"] == "ok"], gaps.get(name, GapValues()))
         spans = [one.shifted(by) for by in (0.0, -shift, shift)]
         inside = [arrived.between(*span) for span in spans]
         waves = inside[0]["n"] / one.level
@@ -216,29 +215,27 @@ class _Arrivals:
     isl: Floats
     ttft_ms: Floats
     tpot_ms: Floats
-    gap_end_ns: Ints
-    gap_ms: Floats
+    gaps: GapsInTime
     tokens_known: bool  # one gap per token after the first
 
     @classmethod
-    def of(cls, ok: pd.DataFrame, gaps: pd.DataFrame) -> _Arrivals:
+    def of(cls, ok: pd.DataFrame, gaps: GapValues) -> _Arrivals:
         placed = ok[ok["first_token_ns"].notna()]
-        timed = gaps[gaps["end_ns"].notna()]
+        timed = GapsInTime(gaps)
         later = float((placed["osl"] - 1).clip(lower=0).sum())
         return cls(
             placed["first_token_ns"].to_numpy(dtype=np.int64),
             placed["isl"].to_numpy(dtype=np.float64),
             placed["ttft_ms"].to_numpy(dtype=np.float64),
             placed["tpot_ms"].to_numpy(dtype=np.float64),
-            timed["end_ns"].to_numpy(dtype=np.int64),
-            timed["gap_ns"].to_numpy(dtype=np.float64) / 1e6,
-            bool(len(placed) == len(ok) and abs(len(timed) - later) <= 0.05 * max(later, 1.0)),
+            timed,
+            bool(len(placed) == len(ok) and abs(timed.n - later) <= 0.05 * max(later, 1.0)),
         )
 
     def between(self, t0_ns: int, t1_ns: int) -> dict[str, float]:
         """The figures of what arrived after t0 and until t1; NaN where nothing did."""
         inside = (self.first_ns > t0_ns) & (self.first_ns <= t1_ns)
-        gaps = self.gap_ms[(self.gap_end_ns > t0_ns) & (self.gap_end_ns <= t1_ns)]
+        n_gaps, (median, p99) = self.gaps.within(t0_ns, t1_ns, (50, 99))
         seconds = (t1_ns - t0_ns) / 1e9
         nan = float("nan")
         tpot = self.tpot_ms[inside]
@@ -246,13 +243,13 @@ class _Arrivals:
         ttft = self.ttft_ms[inside]
         return {
             "n": float(inside.sum()),
-            "n_gaps": float(gaps.size),
+            "n_gaps": float(n_gaps),
             "input_throughput_tok_s": float(self.isl[inside].sum() / seconds),
             "output_throughput_tok_s": (
-                float(inside.sum() + len(gaps)) / seconds if self.tokens_known else nan
+                float(inside.sum() + n_gaps) / seconds if self.tokens_known else nan
             ),
             "ttft_mean_ms": float(ttft.mean()) if ttft.size else nan,
             "tpot_mean_ms": float(tpot.mean()) if tpot.size else nan,
-            "itl_p50_ms": nan if below_floor(50, gaps.size) else percentile(gaps, 50),
-            "itl_p99_ms": nan if below_floor(99, gaps.size) else percentile(gaps, 99),
+            "itl_p50_ms": median,
+            "itl_p99_ms": p99,
         }

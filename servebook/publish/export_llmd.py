@@ -15,12 +15,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from servebook import __version__
+from servebook.measure.gap_values import MOST_AT_ONCE, GapValues, values_by_run
 from servebook.measure.native import native
-from servebook.measure.runs import gap_metrics, request_metrics, run_metrics
+from servebook.measure.runs import request_metrics, run_metrics
+from servebook.measure.selection import percentiles, summary
 from servebook.read.campaign import Campaign
 from servebook.read.manifest import Configuration
 
@@ -60,7 +61,6 @@ _SETTINGS = (
     "prefix_caching",
     "chunked_prefill",
 )
-Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Any]
 
 
@@ -68,24 +68,23 @@ def reports(campaign: Campaign) -> Iterator[tuple[str, dict[str, Any]]]:
     """(run_id, report) of each run, in the order of the table ``runs``."""
     tables = campaign.tables
     requests = request_metrics(tables)
-    gaps = gap_metrics(tables, requests)
+    gaps = values_by_run(tables, requests, requests["status"].to_numpy() == "ok")
     by_run = requests.groupby("run_id", sort=False).indices
     metrics: list[Any] = run_metrics(tables).to_dict("records")
     for run, row in zip(tables.runs.to_pylist(), metrics, strict=True):
         rows = by_run.get(run["run_id"], np.array([], dtype=np.int64))
         own = requests.iloc[rows]
-        pooled = gaps.loc[gaps["request"].isin(rows), "gap_ns"].to_numpy() / 1e6
-        yield run["run_id"], _report(campaign, run, row, own, pooled)
+        yield run["run_id"], _report(campaign, run, row, own, gaps.get(run["run_id"], GapValues()))
 
 
 def _report(
-    campaign: Campaign, run: Row, metrics: Row, requests: pd.DataFrame, gap_ms: Floats
+    campaign: Campaign, run: Row, metrics: Row, requests: pd.DataFrame, gaps: GapValues
 ) -> dict[str, Any]:
     summary = run["level"] == "summary"
     figures = native(run["native"])[0] if summary else metrics
     aggregate = {
         "requests": _requests(metrics, requests, summary),
-        "latency": _of_client(figures) if summary else _latency(requests, gap_ms, metrics),
+        "latency": _of_client(figures) if summary else _latency(requests, gaps, metrics),
         "throughput": {
             name: {"units": unit, "mean": value}
             for name, metric, unit in _RATES
@@ -142,7 +141,7 @@ def _requests(metrics: Row, requests: pd.DataFrame, summary: bool) -> dict[str, 
     }
 
 
-def _latency(requests: pd.DataFrame, gap_ms: Floats, metrics: Row) -> dict[str, Any]:
+def _latency(requests: pd.DataFrame, gaps: GapValues, metrics: Row) -> dict[str, Any]:
     ok = requests[requests["status"] == "ok"]
     osl = ok["osl"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,7 +152,7 @@ def _latency(requests: pd.DataFrame, gap_ms: Floats, metrics: Row) -> dict[str, 
         "time_per_output_token": _statistics(ok["tpot_ms"], "ms/token"),
         # A gap between chunks of several tokens is no time per token.
         "inter_token_latency": (
-            _statistics(gap_ms, "ms/token") if metrics["itl_basis"] == "token" else None
+            _of_gaps(gaps, "ms/token") if metrics["itl_basis"] == "token" else None
         ),
         "request_latency": _statistics(ok["e2e_ms"], "ms"),
     }
@@ -190,6 +189,24 @@ def _statistics(values: Any, units: str) -> dict[str, Any] | None:
         "min": float(known.min()),
         **{name: float(point) for name, point in zip(_QUANTILES, points, strict=True)},
         "max": float(known.max()),
+    }
+
+
+def _of_gaps(gaps: GapValues, units: str) -> dict[str, Any] | None:
+    """The statistics of gaps in ms; of many a piece at a time."""
+    if len(gaps) <= MOST_AT_ONCE:
+        return _statistics(np.concatenate([np.empty(0), *gaps.pieces()]) / 1e6, units)
+    about = summary(gaps.pieces)
+    mean = about.total / about.n
+    square = sum(float(((piece - mean) ** 2).sum()) for piece in gaps.pieces())
+    points = percentiles(gaps.pieces, list(_QUANTILES.values()), about, 1e6)
+    return {
+        "units": units,
+        "mean": mean / 1e6,
+        "stddev": float(np.sqrt(square / about.n)) / 1e6,
+        "min": min(int(piece.min()) for piece in gaps.pieces() if len(piece)) / 1e6,
+        **dict(zip(_QUANTILES, points, strict=True)),
+        "max": about.largest / 1e6,
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from servebook.measure import honesty
@@ -14,7 +13,7 @@ from servebook.measure.bootstrap import LEAST_BLOCKS, Within, within_run
 from servebook.measure.metrics import METRICS
 from servebook.measure.ratio import CONFIDENCE
 from servebook.measure.runs import request_metrics
-from servebook.measure.tokens import RunTokens, run_tokens
+from servebook.measure.within import SLICES, within_gaps
 from servebook.publish import theme, words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.confidence_base import no_judgement, run_label
@@ -25,8 +24,6 @@ from servebook.publish.text import say
 from servebook.read.campaign import Campaign
 
 __all__ = ["load_honesty", "within"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def within(campaign: Campaign) -> Figure:
@@ -40,19 +37,20 @@ def within(campaign: Campaign) -> Figure:
     table = common.metrics(campaign)
     requests = request_metrics(campaign.tables)
     grouped = requests.groupby("run_id", sort=False).indices
-    tokens = {one.run_id: one for one in run_tokens(campaign.tables) if one.timed}
-    phase = campaign.tables.requests["phase"].to_pandas()
-    profiled = np.asarray(phase == "profiling", dtype=bool)
+    wanted = [
+        run
+        for run in table[table["level"] == "records"].to_dict("records")
+        if run["run_id"] in grouped and run["clock"] in ("epoch", "relative")
+    ]
+    lasts = {str(run["run_id"]): run["e2e_mean_ms"] / 1e3 for run in wanted}
+    gaps = within_gaps(campaign.tables, requests, lasts)
     rows: list[dict[str, Any]] = []
     short: list[str] = []
-    for run in table[table["level"] == "records"].to_dict("records"):
-        if run["run_id"] not in grouped or run["clock"] not in ("epoch", "relative"):
-            continue
-        own = requests.iloc[grouped[run["run_id"]]]
+    for run in wanted:
+        name_of = str(run["run_id"])
+        own = requests.iloc[grouped[name_of]]
         own = own[(own["status"] == "ok") & own["start_ns"].notna()]
-        lasts = run["e2e_mean_ms"] / 1e3
-        for metric, of, values, when in _series(own, tokens.get(run["run_id"]), profiled):
-            result = within_run(values, when, lasts)
+        for metric, of, result in _found(own, gaps.get(name_of, {}), lasts[name_of]):
             if result.why:
                 short.append(str(run["run_id"]))
             else:
@@ -148,44 +146,28 @@ def within(campaign: Campaign) -> Figure:
         runs=tuple(sorted(set(frame["run_id"]))),
         notes=(
             say("confidence_runs.within.note_method_run_cut", least_blocks=LEAST_BLOCKS),
-            say("confidence_runs.within.note_output_throughput_here", slices=_SLICES),
+            say("confidence_runs.within.note_output_throughput_here", slices=SLICES),
         ),
     )
 
 
-_SLICES = 240
+def _found(
+    own: pd.DataFrame, gaps: Mapping[str, Within], lasts: float
+) -> Iterator[tuple[str, str, Within]]:
+    """What swings within one run: metric, what its values are of, and how much.
 
-
-def _series(
-    own: pd.DataFrame, tokens: RunTokens | None, profiled: npt.NDArray[np.bool_]
-) -> Iterator[tuple[str, str, Floats, Floats]]:
-    """What swings within one run: metric, what its values are of, the values, their times in s.
-
-    ``own`` holds the run's ok requests, ``profiled`` says of each row of the table ``requests``
-    whether it counts.
+    ``own`` holds the run's ok requests.
     """
     begin = own["start_ns"].min()
     for metric in ("ttft_ms", "tpot_ms"):
         known = own[own[metric].notna()]
         if len(known):
             when = (known["start_ns"] - begin).to_numpy(dtype=np.float64) / 1e9
-            name = metric.replace("_ms", "_mean_ms")
-            yield name, "requests", known[metric].to_numpy(dtype=np.float64), when
-    if tokens is None:
-        return
-    counted = tokens.ok & profiled[tokens.request_row]
-    good = counted[tokens.request]
-    if good.any():
-        when = tokens.gap_end[good] / 1e9
-        yield "itl_mean_ms", "gaps", tokens.gap[good] / 1e6, when - when.min()
-    # Chunks of several tokens say nothing of when each came.
-    if good.any() and tokens.exact[counted].all():
-        first = tokens.first[counted]
-        came = np.concatenate([first[~np.isnan(first)], tokens.gap_end[good]]) / 1e9
-        count, edges = np.histogram(came, bins=_SLICES)
-        width = edges[1] - edges[0]
-        rate = count / width
-        yield "output_throughput_tok_s", say("confidence_runs.series"), rate, edges[:-1] - edges[0]
+            values = known[metric].to_numpy(dtype=np.float64)
+            yield metric.replace("_ms", "_mean_ms"), "requests", within_run(values, when, lasts)
+    of = {"itl_mean_ms": "gaps", "output_throughput_tok_s": say("confidence_runs.series")}
+    for metric, result in gaps.items():
+        yield metric, of[metric], result
 
 
 def _told(metric: str, value: float) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from servebook.measure.distribution import longer_than, pooled_gaps_ms
-from servebook.measure.percentiles import below_floor, percentile
+from servebook.measure.distribution import gap_pools
+from servebook.measure.percentiles import below_floor
 from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.chapters.evidence import condition_words
@@ -212,21 +212,20 @@ def distribution(campaign: Campaign) -> Figure:
         return common.absent(
             campaign, name, say("mixed.distribution.mixed_load_distribution"), WORKLOAD
         )
-    gaps = pooled_gaps_ms(campaign.tables, {run for runs in rows["runs"] for run in runs})
+    pools = gap_pools(campaign.tables, rows["runs"])
     # One concurrency for all where there is one that most series share (of these, the highest).
     counts = rows.groupby("concurrency")["series"].nunique()
     chosen = int(max(counts.index, key=lambda c: (counts[c], c)))
     curves: list[pd.DataFrame] = []
     marks, percentiles = [], []
-    for row in rows.to_dict("records"):
+    for row, (pooled, pool) in zip(rows.to_dict("records"), pools, strict=True):
         front = row["concurrency"] == chosen
-        pool = np.concatenate([gaps[run] for run in row["runs"] if run in gaps])
-        curve = longer_than(pool, _POINTS if front else _CONTEXT_POINTS)
+        curve = pool.longer_than(_POINTS if front else _CONTEXT_POINTS)
         # The few shortest gaps (chunks that came together) would stretch the axis by decades.
         curve = curve[curve["share"] <= 1 - _SHORTEST]
         # Nothing is longer than the longest: without it a curve whose longest gaps tie would end
         # above the percentiles that they are.
-        curve = pd.concat([curve, pd.DataFrame({"x": [float(pool.max())], "share": [0.0]})])
+        curve = pd.concat([curve, pd.DataFrame({"x": [pool.longest], "share": [0.0]})])
         curves.append(
             curve.assign(
                 series=str(len(curves)),  # short: it is repeated in every point
@@ -234,7 +233,8 @@ def distribution(campaign: Campaign) -> Figure:
                 context=not front,
             )
         )
-        pooled = [run for run in row["runs"] if run in gaps]
+        known = [q for _, q in _TABLED if not below_floor(q, len(pool))]
+        values = dict(zip(known, pool.percentiles(known), strict=True))
         percentiles.append(
             {
                 "condition": row["row_label"],
@@ -242,18 +242,13 @@ def distribution(campaign: Campaign) -> Figure:
                 "requests": row["n_ok"],
                 "gaps": len(pool),
             }
-            | {
-                f"{name} (ms)": np.nan if below_floor(q, len(pool)) else percentile(pool, q)
-                for name, q in _TABLED
-            }
-            | {"longest (ms)": float(pool.max())}
+            | {f"{name} (ms)": values.get(q, np.nan) for name, q in _TABLED}
+            | {"longest (ms)": pool.longest}
         )
         if not front:
             continue
         drawn = [
-            (q, text, percentile(pool, q))
-            for q, text in ((99.0, "p99"), (99.9, "p99.9"))
-            if not below_floor(q, len(pool))
+            (q, text, values[q]) for q, text in ((99.0, "p99"), (99.9, "p99.9")) if q in values
         ]
         named = "\n".join(
             [

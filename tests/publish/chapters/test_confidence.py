@@ -13,11 +13,11 @@ from small import MANIFEST, campaign, loopback
 from test_loopback import SPREAD, records
 
 from servebook.measure.runs import request_metrics
-from servebook.measure.tokens import run_tokens
+from servebook.measure.within import within_gaps
 from servebook.publish.chapters import common, confidence
 from servebook.publish.chapters.confidence_base import null_words, ratio_rows
 from servebook.publish.chapters.confidence_floors import shortfalls
-from servebook.publish.chapters.confidence_runs import _series
+from servebook.publish.chapters.confidence_runs import _found
 from servebook.publish.output import Figure, Statement
 from servebook.read.campaign import Campaign
 
@@ -266,9 +266,8 @@ def test_what_swings_within_a_run_is_the_runs_own_figures() -> None:
     run = common.metrics(campaign).set_index("run_id").loc["raw/aiperf/spread/decode_c8"]
     requests = request_metrics(campaign.tables)
     own = requests[(requests["run_id"] == run.name) & (requests["status"] == "ok")]
-    (tokens,) = [t for t in run_tokens(campaign.tables) if t.run_id == run.name]
-    profiled = np.array(campaign.tables.requests["phase"].to_pylist()) == "profiling"
-    found = {metric: (of, values) for metric, of, values, _ in _series(own, tokens, profiled)}
+    gaps = within_gaps(campaign.tables, requests, {str(run.name): 1.0})[str(run.name)]
+    found = {metric: (of, swing) for metric, of, swing in _found(own, gaps, 1.0)}
     assert {m: of for m, (of, _) in found.items()} == {
         "ttft_mean_ms": "requests",
         "tpot_mean_ms": "requests",
@@ -276,7 +275,7 @@ def test_what_swings_within_a_run_is_the_runs_own_figures() -> None:
         "output_throughput_tok_s": "slices of time",
     }
     # The rate is over the time from the first token on, not from the first request on.
-    for metric, (_, values) in found.items():
+    for metric, (_, swing) in found.items():
         near = 0.02 if metric.endswith("tok_s") else 1e-6
-        assert values.mean() == pytest.approx(run[metric], rel=near), metric
-    assert [m for m, *_ in _series(own, None, profiled)] == ["ttft_mean_ms", "tpot_mean_ms"]
+        assert swing.value == pytest.approx(run[metric], rel=near), metric
+    assert [m for m, *_ in _found(own, {}, 1.0)] == ["ttft_mean_ms", "tpot_mean_ms"]
