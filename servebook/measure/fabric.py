@@ -150,9 +150,10 @@ def usage(
     """
     known = _level_of(idle(intervals, phases) if levels is None else levels)
     rows = []
+    times = _times(phases)
     for link, frame in _links(good(intervals)):
         level = known.get(tuple(link.values()), np.nan)
-        for phase, near in _inside(frame, phases):
+        for phase, near in _inside(frame, times):
             rows.append({**phase, **link, **link_use(near, phase["_t0"], phase["_t1"], level)})
     return _table(
         rows,
@@ -217,8 +218,9 @@ def attributed(intervals: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
     count as not covered.
     """
     rows = []
+    times = _times(phases)
     for link, frame in _links(good(intervals)):
-        for phase, near in _inside(frame, phases):
+        for phase, near in _inside(frame, times):
             t0, t1 = phase["_t0"], phase["_t1"]
             shared = _overlap(near, t0, t1)
             length = near["t1_ns"] - near["t0_ns"]
@@ -296,19 +298,26 @@ def _links(intervals: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFra
         yield dict(zip(LINK, (str(part) for part in key), strict=True)), frame
 
 
-def _inside(frame: pd.DataFrame, phases: pd.DataFrame) -> Iterator[tuple[dict[str, Any], Columns]]:
+def _times(phases: pd.DataFrame) -> list[dict[str, Any]]:
+    """Which run each phase is, and when it went on."""
+    names = ["run_id", "configuration", "workload", "concurrency"]
+    return [
+        {name: row[name] for name in names} | {"_t0": int(row["t0_ns"]), "_t1": int(row["t1_ns"])}
+        for row in phases.to_dict("records")
+    ]
+
+
+def _inside(
+    frame: pd.DataFrame, times: Sequence[dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any], Columns]]:
     """Each run that the link was read in, with the intervals that overlap it."""
     columns = columns_of(frame, [*TIMED, "bytes", "packets"])
     start, end = columns["t0_ns"], columns["t1_ns"]
-    names = ["run_id", "configuration", "workload", "concurrency"]
-    for row in phases.to_dict("records"):
-        t0, t1 = int(row["t0_ns"]), int(row["t1_ns"])
-        first, last = np.searchsorted(end, t0, "right"), np.searchsorted(start, t1, "left")
+    firsts = np.searchsorted(end, [phase["_t0"] for phase in times], "right")
+    lasts = np.searchsorted(start, [phase["_t1"] for phase in times], "left")
+    for phase, first, last in zip(times, firsts.tolist(), lasts.tolist(), strict=True):
         if first < last:
-            yield (
-                {name: row[name] for name in names} | {"_t0": t0, "_t1": t1},
-                {name: values[first:last] for name, values in columns.items()},
-            )
+            yield phase, {name: values[first:last] for name, values in columns.items()}
 
 
 def _overlap(near: Columns, t0: int, t1: int) -> npt.NDArray[np.int64]:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from servebook.measure.fabric import LINK, TIMED, USAGE, Columns, columns_of, idle, link_use
-from servebook.measure.intervals import good
+from servebook.measure.intervals import flagged, good
 
 __all__ = ["balance", "node_usage", "one_source", "rail_skew"]
 
@@ -30,7 +30,7 @@ def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     for port, frame in intervals.groupby(_PORT, sort=True):
         ranked = []
         for source, rows in frame.groupby("source", sort=True):
-            grid = any("grid" in flags for flags in rows["flags"])
+            grid = bool(flagged(rows["flags"], lambda flags: "grid" in flags).any())
             rank = (bool((rows["source_kind"] == "rate").all()), grid, -len(rows), str(source))
             ranked.append((rank, int(rows["t0_ns"].min()), int(rows["t1_ns"].max())))
         taken: list[tuple[int, int, str]] = []
@@ -41,12 +41,15 @@ def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
                 continue
             dropped.add((rank[3], *(str(part) for part in port)))
             words.setdefault((rival, rank[3]), []).append(f"{port[0]} {port[1]} {port[3]}")
-    keep = [tuple(key) not in dropped for key in intervals[LINK].astype(str).to_numpy()]
+    group = intervals.groupby(LINK, sort=False, dropna=False).ngroup().to_numpy()
+    _, first = np.unique(group, return_index=True)
+    links = intervals[LINK].iloc[first].astype(str).to_numpy()
+    keep = np.array([tuple(key) not in dropped for key in links], dtype=bool)[group]
     told = tuple(
         f"{', '.join(links)}: counted by {kept} and {left} at the same time; sums use {kept}"
         for (kept, left), links in sorted(words.items())
     )
-    return intervals[np.array(keep, dtype=bool)], told
+    return intervals[keep], told
 
 
 def node_usage(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from servebook.measure.fabric_nodes import one_source
+from servebook.measure.intervals import flag_sets
 
 __all__ = ["findings"]
 
@@ -77,7 +79,10 @@ def _uncovered(intervals: pd.DataFrame, phases: pd.DataFrame, runs: pa.Table) ->
 def _flagged(intervals: pd.DataFrame) -> list[str]:
     out = []
     for (source, device), frame in intervals.groupby(["source", "device"], sort=True):
-        counts = Counter(flag for flags in frame["flags"] for flag in flags)
+        counts: Counter[str] = Counter()
+        sets, place = flag_sets(frame["flags"])
+        for flags, n in zip(sets, np.bincount(place, minlength=len(sets)).tolist(), strict=True):
+            counts.update(dict.fromkeys(flags, n))
         out += [
             f"{source} ({device}): " + words.format(n=counts[flag], of=len(frame))
             for flag, words in _FLAG_WORDS.items()

@@ -9,7 +9,7 @@ Where a device renews its counters more slowly than it is read, values repeat an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from servebook.measure.once import once
 
-__all__ = ["COLUMNS", "EXCLUDED", "good", "intervals", "refreshes"]
+__all__ = ["COLUMNS", "EXCLUDED", "flag_sets", "flagged", "good", "intervals", "refreshes"]
 
 Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint64]
@@ -46,10 +46,9 @@ COLUMNS = (
 EXCLUDED = frozenset({"reset", "gap", "over_speed"})
 
 _FLAGS = ("gap", "grid", "over_speed", "reset", "sticky_merged", "wrap")
-_FLAG_SETS = [
-    [name for place, name in enumerate(_FLAGS) if code >> place & 1]
-    for code in range(1 << len(_FLAGS))
-]
+_FLAG_SETS = np.empty(1 << len(_FLAGS), dtype=object)
+for _code in range(len(_FLAG_SETS)):
+    _FLAG_SETS[_code] = [name for place, name in enumerate(_FLAGS) if _code >> place & 1]
 _NAMES = ("source", "format", "device", "interface", "scope", "direction", "source_kind")
 _PORT = ["interface", "scope", "direction", "kind"]
 _LINK_SCOPES = ("port", "rdma")
@@ -101,16 +100,30 @@ def intervals(samples: pa.Table, ports: pa.Table) -> pd.DataFrame:
         return _empty()
     order = ["device", "interface", "scope", "direction", "source", "t0_ns"]
     out = pd.concat(parts, ignore_index=True)
-    out["flags"] = pd.Series(
-        [list(_FLAG_SETS[code]) for code in out["flags"].astype("int64")], dtype=object
-    )
+    # Rows with the same flags share one list: many thousand of them have the same few.
+    out["flags"] = pd.Series(_FLAG_SETS[out["flags"].to_numpy(dtype=np.int64)], dtype=object)
     return out[list(COLUMNS)].sort_values(order, kind="stable", ignore_index=True)
+
+
+def flag_sets(flags: pd.Series) -> tuple[list[list[str]], Ints]:
+    """The lists of a column ``flags``, each object once, and the place there of each row's."""
+    values = flags.to_numpy()
+    place, ids = pd.factorize(np.fromiter(map(id, values), dtype=np.int64, count=len(values)))
+    first = np.empty(len(ids), dtype=np.int64)
+    first[place[::-1]] = np.arange(len(values))[::-1]
+    return list(values[first]), place
+
+
+def flagged(flags: pd.Series, about: Callable[[list[str]], bool]) -> npt.NDArray[np.bool_]:
+    """What ``about`` says of the flags of each row; it is asked once per list."""
+    sets, place = flag_sets(flags)
+    # An explicit dtype: an empty list would select columns, not rows.
+    return np.array([about(one) for one in sets], dtype=bool)[place]
 
 
 def good(frame: pd.DataFrame) -> pd.DataFrame:
     """The intervals whose rate can be trusted: none of the flags in ``EXCLUDED``."""
-    usable = np.array([EXCLUDED.isdisjoint(flags) for flags in frame["flags"]], dtype=bool)
-    return frame[usable]
+    return frame[flagged(frame["flags"], EXCLUDED.isdisjoint)]
 
 
 def refreshes(stamps: Sequence[tuple[Ints, npt.NDArray[np.bool_]]]) -> tuple[Ints, int] | None:

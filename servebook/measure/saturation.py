@@ -57,6 +57,7 @@ KNEE_GAIN = 0.5
 Floats = npt.NDArray[np.float64]
 
 _GROUPS = ("configuration", "workload")
+_POINT = ("concurrency", "value", "low", "high", "n_runs")
 
 
 def points(run_metrics: pd.DataFrame, metric: str, by: Sequence[str] = _GROUPS) -> pd.DataFrame:
@@ -244,6 +245,7 @@ def _overlap(one: dict[Any, Any], other: dict[Any, Any]) -> Any:
 
 
 def _groups(curve: pd.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    curve = curve[[*by, *_POINT]]  # a caller's frame may have a hundred columns more
     if not by:
         return [({}, curve)] if len(curve) else []
     return [

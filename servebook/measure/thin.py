@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servebook.measure.intervals import flagged
+
 __all__ = ["LIMIT", "envelope", "segments", "steps", "without"]
 
 LIMIT = 300  # a curve is some 550 px wide
@@ -23,9 +25,7 @@ _BREAKS = frozenset({"gap", "reset"})
 def without(intervals: pd.DataFrame, flags: Collection[str]) -> pd.DataFrame:
     """The intervals that carry none of ``flags``."""
     unwanted = frozenset(flags)
-    # An explicit dtype: an empty list would select columns, not rows.
-    kept = np.array([unwanted.isdisjoint(f) for f in intervals["flags"]], dtype=bool)
-    return intervals[kept]
+    return intervals[flagged(intervals["flags"], unwanted.isdisjoint)]
 
 
 def segments(intervals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

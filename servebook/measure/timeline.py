@@ -11,9 +11,12 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pandas as pd
 
+from servebook.measure.intervals import flagged
+
 __all__ = ["bands", "breaks", "outside", "stretches"]
 
 PAUSE_S = 300.0
+_BREAKS = frozenset({"gap", "reset"})
 
 
 def stretches(
@@ -24,15 +27,14 @@ def stretches(
     A phase that overlaps a stretch belongs to it whole. Columns: stretch (0, 1, ...), t0_ns,
     t1_ns, n_phases.
     """
-    pieces = sorted(zip(intervals["t0_ns"], intervals["t1_ns"], strict=True))
-    found: list[list[int]] = []
-    for t0, t1 in pieces:
-        if found and t0 - found[-1][1] <= pause_s * 1e9:
-            found[-1][1] = max(found[-1][1], int(t1))
-        else:
-            found.append([int(t0), int(t1)])
+    ordered = np.argsort(intervals["t0_ns"].to_numpy(), kind="stable")
+    starts = intervals["t0_ns"].to_numpy()[ordered]
+    reach = np.maximum.accumulate(intervals["t1_ns"].to_numpy()[ordered])
+    cuts = np.flatnonzero(starts[1:] - reach[:-1] > pause_s * 1e9) + 1
+    firsts = [0, *cuts.tolist()] if len(starts) else []
     rows = []
-    for number, (t0, t1) in enumerate(found):
+    for number, (first, after) in enumerate(pairwise([*firsts, len(starts)])):
+        t0, t1 = int(starts[first]), int(reach[after - 1])
         inside = phases[(phases["t0_ns"] < t1) & (phases["t1_ns"] > t0)]
         rows.append(
             {
@@ -68,10 +70,10 @@ def breaks(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals that no line may cross, one row each: device, interface, direction, t0_ns, t1_ns,
     what ("gap" or "reset"); an interval that is both is a reset.
     """
-    kinds = ["reset" if "reset" in f else "gap" if "gap" in f else "" for f in intervals["flags"]]
     columns = ["device", "interface", "direction", "t0_ns", "t1_ns", "what"]
-    found = intervals.assign(what=kinds)[columns]
-    found = found[found["what"] != ""]
+    broken = intervals[~flagged(intervals["flags"], _BREAKS.isdisjoint)]
+    found = broken.assign(what=["reset" if "reset" in f else "gap" for f in broken["flags"]])
+    found = found.astype({"what": "str"})[columns]
     return found.sort_values(columns, kind="stable", ignore_index=True)
 
 

@@ -95,10 +95,11 @@ def keep(campaign: Campaign) -> None:
     _kept[campaign.root] = campaign
 
 
-def load(campaign_dir: Path | str) -> Campaign:
+def load(campaign_dir: Path | str, *, runs_alone: bool = False) -> Campaign:
     """Read a campaign folder: ``campaign.yaml`` and the dumps below it.
 
-    Dumps at URLs that the manifest names are fetched first (``campaign_remote``).
+    Dumps at URLs that the manifest names are fetched first (``campaign_remote``). ``runs_alone``
+    leaves out what counters and engines tell, which takes most of the time.
     Raises ManifestError for a manifest that is missing or does not say what it must, and DumpError
     for a folder without a usable run and for two runs of one id. Single dumps that cannot be
     used become rows of ``tables.refused``.
@@ -132,7 +133,8 @@ def load(campaign_dir: Path | str) -> Campaign:
     refused = [
         (path, reason) for found in places for path, reason in found.refused if path not in told
     ]
-    parts = read_sources([*run_sources, *counter_sources, *engines], refused)
+    beside = [] if runs_alone else [*counter_sources, *engines]
+    parts = read_sources([*run_sources, *beside], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
     if not run_parts:
         why = "; ".join(f"{path}: {reason}" for path, reason in refused[:3])

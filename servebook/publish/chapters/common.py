@@ -121,7 +121,8 @@ def styled(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
     both = several(rows["reuse"])
     names, labels, dashes = [], [], []
     variants: dict[str, list[str]] = {}
-    for row in rows.to_dict("records"):
+    told = ["configuration", "client", "isl", "osl", "reuse", "series"]
+    for row in rows[told].to_dict("records"):  # of more than a hundred columns
         parts = [label(campaign, row["configuration"])]
         parts += [row["client"]] if clients[row["configuration"]] > 1 else []
         parts += [words.lengths_short(row["isl"], row["osl"])] if several_lengths else []

@@ -140,14 +140,15 @@ def scale(frame: pd.DataFrame) -> Scale:
 
 def speed_words(campaign: Campaign, frame: pd.DataFrame) -> str:
     """What percent means here: the speeds of the links, and where the manifest has them from."""
-    speeds = sorted(set(frame["speed_bps"].dropna()))
+    speeds = sorted(frame["speed_bps"].dropna().unique().tolist())
     if frame["speed_bps"].isna().any() or not speeds:
         return say("fabric_base.speed_words.speed_stated_every")
     text = say(
         "fabric_base.speed_words.text",
         s=words.listed([words.bits_per_second(s) for s in speeds], last="or"),
     )
-    links = set(zip(frame["device"], frame["interface"], strict=True))
+    ports = frame[["device", "interface"]].drop_duplicates()
+    links = set(ports.itertuples(index=False, name=None))
     notes = [p.speed_note for p in campaign.manifest.ports if (p.device, p.interface) in links]
     told = list(dict.fromkeys(note for note in notes if note))
     return text + (f" ({'; '.join(told)})." if told else say("fabric_base.speed_words.direction"))

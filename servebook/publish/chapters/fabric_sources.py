@@ -37,7 +37,7 @@ def watched(campaign: Campaign) -> Figure:
         beside = fabric.usage[
             (fabric.usage["source"] == source) & (fabric.usage["device"] == device)
         ]
-        speeds = sorted(set(group["speed_bps"].dropna()))
+        speeds = sorted(group["speed_bps"].dropna().unique().tolist())
         rows.append(
             {
                 "Device": device,
@@ -48,7 +48,7 @@ def watched(campaign: Campaign) -> Figure:
                 "Runs beside it": beside["run_id"].nunique(),
                 "From (UTC)": words.utc(int(group["t0_ns"].min())).removesuffix(" UTC"),
                 "To (UTC)": words.utc(int(group["t1_ns"].max())).removesuffix(" UTC"),
-                "Scope": ", ".join(sorted(set(group["scope"]))),
+                "Scope": ", ".join(sorted(group["scope"].unique())),
                 "Format": group["format"].iloc[0],
                 "File": source,
             }

@@ -113,7 +113,8 @@ def _spans(fabric: Fabric) -> tuple[list[_Span], int]:
     for row in stretches(fabric.intervals, fabric.phases).to_dict("records"):
         t0, t1 = int(row["t0_ns"]), int(row["t1_ns"])
         near = fabric.intervals[(fabric.intervals["t1_ns"] > t0) & (fabric.intervals["t0_ns"] < t1)]
-        for place, scope in sorted(set(zip(near["place"], near["scope"], strict=True))):
+        places = near[["place", "scope"]].drop_duplicates()
+        for place, scope in sorted(places.itertuples(index=False, name=None)):
             found.append((int(row["n_phases"]), _Span(place, scope, t0, t1)))
     # Stretches with most runs are kept, whatever their order in time.
     kept = [s for _, s in sorted(found, key=lambda f: (-f[0], f[1].t0_ns, f[1].place, f[1].scope))]
@@ -157,7 +158,7 @@ def _draw(
                 "words": _break_words(cut["what"], int(cut["size"])),
             }
         )
-    directions = set(inside["direction"])
+    directions = set(inside["direction"].unique())
     drawn.panels.append(
         Panel(
             name=name,

@@ -43,7 +43,7 @@ def _sibling(campaign: Campaign, other: str) -> Campaign | str:
         return say("reproducibility.sibling.sibling_holds_here", named=named, filename=FILENAME)
     if path not in _loaded:
         try:
-            _loaded[path] = load(path)
+            _loaded[path] = load(path, runs_alone=True)  # only runs are compared
         except ServebookError as error:
             return say(
                 "reproducibility.sibling.sibling_cannot_read",
