@@ -244,12 +244,13 @@ def _build(args: argparse.Namespace) -> int:
     from servebook.publish.places import campaign_folders, home
 
     base = home()
-    left = roots = campaign_folders(args.campaigns, base)
-    if not args.force:
-        left = [r for r in roots if not up_to_date(r, base, args.output, args.language)]
-    for root in roots:
-        if root not in left:
-            print(args.output / f"{root.name}.html")
+    left = []
+    for root in campaign_folders(args.campaigns, base):
+        page = None if args.force else up_to_date(root, base, args.output, args.language)
+        if page is None:
+            left.append(root)
+        else:
+            print(page)
             _say(f"servebook: {root.name} is up to date (--force builds it anyway)", error=True)
     if not left:
         return 0

@@ -76,8 +76,9 @@ class GapValues:
 
     def starts(self) -> Ints:
         """When the first gap of each request began, of parts alone; without those not known."""
-        found = np.concatenate([np.empty(0, np.int64), *(part.start_ns for part in self.parts)])
-        return found[found != NO_CLOCK]
+        none = np.empty(0, np.int64)
+        found = np.concatenate([none, *(part.start_ns for part in self.parts)])
+        return np.asarray(found[found != NO_CLOCK])
 
     def n_timed(self) -> int:
         """How many have an end time."""

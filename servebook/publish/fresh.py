@@ -137,23 +137,25 @@ def _written(output: Path, name: str) -> dict[str, str]:
     return {_name(path, output): stamp(path.stat()) for path in sorted(paths)}
 
 
-def up_to_date(root: Path, base: Path, output: Path, language: str) -> bool:
-    """Whether the page of ``root`` in ``output`` is what a build would write now."""
+def up_to_date(root: Path, base: Path, output: Path, language: str) -> Path | None:
+    """The page of ``root`` in ``output``, where it is what a build would write now; else None."""
     place = _place(output, root.name)
     try:
         kept = None if place is None else json.loads(place.read_bytes())
-        if not isinstance(kept, dict) or kept.get("files") != _written(output, root.name):
-            return False
-    except (OSError, ValueError):
-        return False
-    return bool(kept.get("made_of") == ingredients(root, base).whole(language))
+        if not isinstance(kept, dict) or kept.get("files") != _written(output, str(kept["name"])):
+            return None
+    except (OSError, ValueError, KeyError):
+        return None
+    same = kept.get("made_of") == ingredients(root, base).whole(language)
+    return output / f"{kept['name']}.html" if same else None
 
 
-def record(made_of: str, output: Path, name: str) -> None:
+def record(made_of: str, output: Path, campaign: str, page: str) -> None:
     """Remember what the page that was just published was made of.
 
     ``made_of`` is the digest from before the build: what changes while it runs counts as changed.
+    ``campaign`` is the name of its folder; the manifest may give the ``page`` another one.
     """
-    if (place := _place(output, name)) is not None:
-        kept = {"made_of": made_of, "files": _written(output, name)}
+    if (place := _place(output, campaign)) is not None:
+        kept = {"made_of": made_of, "name": page, "files": _written(output, page)}
         write_whole(place, json.dumps(kept, sort_keys=True).encode())

@@ -258,5 +258,5 @@ class Making:
             written = _write(content, text, facts, self._drawings, self.output)
         if page.made_of is not None:
             page.put_about(facts)
-            record(page.made_of.whole(site.language), self.output, name)
+            record(page.made_of.whole(site.language), self.output, name, facts.name)
         return written

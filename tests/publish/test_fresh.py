@@ -41,9 +41,20 @@ def campaign(folder: Path) -> tuple[Path, Path, Path]:
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
     monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "cache"))
     base, root, out = campaign(tmp_path / "project")
-    record(ingredients(root, base).whole("en"), out, "toy")
-    assert up_to_date(root, base, out, "en")
+    record(ingredients(root, base).whole("en"), out, "toy", "toy")
+    assert up_to_date(root, base, out, "en") == out / "toy.html"
     return base, root, out
+
+
+def test_a_page_may_have_another_name_than_the_folder(built: tuple[Path, Path, Path]) -> None:
+    base, root, out = built
+    (out / "toy.html").rename(out / "other.html")
+    (out / "toy").rename(out / "other")
+    assert not up_to_date(root, base, out, "en")
+    record(ingredients(root, base).whole("en"), out, "toy", "other")
+    assert up_to_date(root, base, out, "en") == out / "other.html"
+    (out / "other" / "tables" / "t.csv").write_text("2")
+    assert not up_to_date(root, base, out, "en")
 
 
 @pytest.mark.parametrize(
