@@ -24,31 +24,15 @@ from servebook.gap_table import Lengths
 from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.values import LONGEST_NS, MAX_TOKENS
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "MISSING",
-    "NAME",
-    "NO_CUT",
-    "Batch",
-    "Bools",
-    "Gaps",
-    "Parser",
-    "Record",
-    "Usual",
-    "checked",
-    "checked_columns",
-]  # fmt: skip
+__all__ = ["MISSING", "Batch", "Parser", "Usual", "checked"]
 
 #: Stands for null in a column of whole numbers.
 MISSING = -(2**63)
 #: Whole numbers up to here are exact in a float.
 _EXACT = 2.0**53
 _EPOCH_NS = (10**18, 4_102_444_800 * 10**9)
-NAME = b"inter_chunk_latency"
-#: How AIPerf writes the list of gaps: what comes before it, and after.
-BEFORE = b'"inter_chunk_latency":{"value":['
-AFTER = b',"unit":"ms"}'
+_NAME = b"inter_chunk_latency"
+_BEFORE = b'"inter_chunk_latency":{"value":['
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -67,7 +51,7 @@ class _Cut(msgspec.Struct, frozen=True, gc=False):
     unit: str
 
 
-_NO_METRIC, NO_CUT = _Metric(np.nan, ""), _Cut(None, "")
+_NO_METRIC, _NO_CUT = _Metric(np.nan, ""), _Cut(None, "")
 
 
 class _About(msgspec.Struct, gc=False):
@@ -87,7 +71,7 @@ class _About(msgspec.Struct, gc=False):
 
 class _Metrics(msgspec.Struct, gc=False):
     output_sequence_length: _Metric
-    inter_chunk_latency: _Cut = NO_CUT
+    inter_chunk_latency: _Cut = _NO_CUT
     time_to_first_token: _Metric = _NO_METRIC
     ttft: _Metric = _NO_METRIC
     request_latency: _Metric = _NO_METRIC
@@ -97,9 +81,7 @@ class _Metrics(msgspec.Struct, gc=False):
     osl_mismatch_diff_pct: _Metric = _NO_METRIC
 
 
-class Record(msgspec.Struct, gc=False):
-    """What is needed of a record whose list was cut out."""
-
+class _Record(msgspec.Struct, gc=False):
     metadata: _About
     metrics: _Metrics
     error: None = None
@@ -108,23 +90,8 @@ class Record(msgspec.Struct, gc=False):
 class Usual(NamedTuple):
     """One usual record, not checked yet; its gaps in their unit, a buffer of doubles or None."""
 
-    record: Record
+    record: _Record
     gaps: Any
-
-
-class Gaps(NamedTuple):
-    """Gaps of records, one after the other: how many each has, and whose are within bounds."""
-
-    counts: Ints
-    gap_ns: Lengths
-    fine: Bools
-
-    def only(self, wanted: Bools) -> Gaps:
-        """Those of some records."""
-        if wanted.all():
-            return self
-        own = np.repeat(wanted, self.counts)
-        return Gaps(self.counts[wanted], self.gap_ns[own], self.fine[wanted])
 
 
 @dataclass(frozen=True)
@@ -149,7 +116,7 @@ class Parser:
 
     def __init__(self) -> None:
         self._numbers = simdjson.Parser()
-        self._rest = msgspec.json.Decoder(Record)
+        self._rest = msgspec.json.Decoder(_Record)
 
     def usual(self, line: bytes) -> Usual | None:
         """The values of a line, not checked yet; None where it is not a usual record."""
@@ -162,11 +129,11 @@ class Parser:
             return None
 
     def _usual(self, line: bytes) -> Usual | None:
-        start = line.find(BEFORE)
+        start = line.find(_BEFORE)
         if start < 0:
             rest, gaps = line, None
         else:
-            start += len(BEFORE) - 1
+            start += len(_BEFORE) - 1
             end = line.find(b"]", start) + 1
             values: Any = self._numbers.parse(line[start:end])
             gaps = values.as_buffer(of_type="d") if len(values) else None
@@ -180,27 +147,18 @@ class Parser:
         record = self._rest.decode(rest)
         if record.metadata.was_cancelled:
             return None
-        cut = record.metrics.inter_chunk_latency is not NO_CUT
-        if cut != (start >= 0) or (cut and rest.count(NAME) != 1):
+        cut = record.metrics.inter_chunk_latency is not _NO_CUT
+        if cut != (start >= 0) or (cut and rest.count(_NAME) != 1):
             return None
         return Usual(record, gaps)
 
 
 def checked(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
     """The columns of the records that are within bounds, and which those are."""
-    units = [one.record.metrics.inter_chunk_latency.unit for one in records]
-    gaps = _gaps([one.gaps for one in records], units)
-    return checked_columns([one.record for one in records], gaps, settings)
-
-
-def checked_columns(
-    records: Sequence[Record], gaps: Gaps, settings: Settings
-) -> tuple[Batch, Bools]:
-    """The same of records whose gaps are known."""
-    batch, good = _batch(records, gaps, settings)
+    batch, good = _batch(records, settings)
     if not good.all():
         kept = [one for one, fine in zip(records, good, strict=True) if fine]
-        batch = _batch(kept, gaps.only(good), settings)[0] if kept else _nothing()
+        batch = _batch(kept, settings)[0] if kept else _nothing()
     return batch, good
 
 
@@ -215,10 +173,10 @@ _COLUMNS = (
 )
 
 
-def _batch(records: Sequence[Record], gaps: Gaps, settings: Settings) -> tuple[Batch, Bools]:
+def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
     """The columns of all records, and which of them are within bounds."""
-    about = [one.metadata for one in records]
-    metrics = [one.metrics for one in records]
+    about = [one.record.metadata for one in records]
+    metrics = [one.record.metrics for one in records]
     names = [one.x_request_id for one in about]
     good = np.array([name.isprintable() and name != "" for name in names])
 
@@ -277,6 +235,9 @@ def _batch(records: Sequence[Record], gaps: Gaps, settings: Settings) -> tuple[B
     requested = np.rint(np.where(good, wanted, 0.0)).astype(np.int64)
     produced = np.where(has_usage & (usage > 0), usage, osl)
     short = asked & (requested > 0) & (produced > 0) & (produced < requested)
+    counts, gap_ns, fine = _gaps(
+        [one.gaps for one in records], [one.inter_chunk_latency.unit for one in metrics]
+    )
     return Batch(
         request_id=names,
         conversation=[one.conversation_id for one in about],
@@ -301,9 +262,9 @@ def _batch(records: Sequence[Record], gaps: Gaps, settings: Settings) -> tuple[B
         phase_index=phase_index,
         usage=np.where(has_usage, usage, MISSING),
         short_output=short & bool(settings.ignore_eos),
-        counts=gaps.counts,
-        gap_ns=gaps.gap_ns,
-    ), good & gaps.fine
+        counts=counts,
+        gap_ns=gap_ns,
+    ), good & fine
 
 
 def _ns_per_unit(units: Sequence[str]) -> Any:
@@ -314,7 +275,7 @@ def _ns_per_unit(units: Sequence[str]) -> Any:
     return np.array([known[unit] for unit in units])
 
 
-def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> Gaps:
+def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> tuple[Ints, Lengths, Bools]:
     """Gaps per record, all of them in whole ns, and whose are zero or more and no sum of years."""
     arrays = [_NO_GAPS if one is None else np.frombuffer(one) for one in buffers]
     counts = np.array([len(one) for one in arrays], np.int64)
@@ -323,7 +284,7 @@ def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> Gaps:
     known = (counts == 0) | ~np.isnan(factor)
     n = int(counts.sum())
     if not n:
-        return Gaps(counts, np.empty(0, np.int32), known)
+        return counts, np.empty(0, np.int32), known
     gaps = _room(n)
     np.concatenate(arrays, out=gaps)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -339,7 +300,7 @@ def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> Gaps:
             fine[has] &= np.add.reduceat(gaps, begin) < LONGEST_NS / 2
             most = LONGEST_NS
         np.rint(gaps, out=gaps)
-        return Gaps(counts, gaps.astype(np.int32 if most < 2**31 - 1 else np.int64), fine)
+        return counts, gaps.astype(np.int32 if most < 2**31 - 1 else np.int64), fine
 
 
 _NO_GAPS = np.empty(0)

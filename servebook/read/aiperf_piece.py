@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from servebook.errors import DumpError
 from servebook.gap_table import InFile, InMemory, Lengths, narrow
-from servebook.read.aiperf_columns import MISSING, Batch, Bools, Parser, checked, checked_columns
-from servebook.read.aiperf_cut import Cutter
+from servebook.read.aiperf_columns import MISSING, Batch, Parser, Usual, checked
 from servebook.read.aiperf_records import BadRecordError, count_of_usage, object_of, request
 from servebook.read.aiperf_summary import Settings
 from servebook.read.records import Aside
@@ -81,14 +80,13 @@ def read_piece(
     gc.disable()  # it would look through all values again and again, and they make no circles
     try:
         for at, line in enumerate(lines, 1):
-            out.waiting.append(line)
-            out.cutter.add(line)
+            out.waiting.append((at, line, out.parser.usual(line)))
             size += len(line)
             if len(out.waiting) >= _BATCH or size >= _BATCH_BYTES:
-                out.flush(at)
+                out.flush()
                 size = 0
     except DumpError as damage:
-        out.flush(at)
+        out.flush()
         place = None if damage.line is None else at + 1
         out.set_aside.append((place, "rest of the file", damage.reason))
     finally:
@@ -103,8 +101,7 @@ class _Building:
     def __init__(self, settings: Settings, folder: Path | None, name: str, with_sent: bool) -> None:
         self.settings, self.folder, self.name, self.with_sent = settings, folder, name, with_sent
         self.parser = Parser()
-        self.cutter = Cutter()
-        self.waiting: list[bytes] = []
+        self.waiting: list[tuple[int, bytes, Usual | None]] = []
         self.batches: list[pa.RecordBatch] = []
         self.beside: dict[str, list[Ints]] = {key: [] for key in _BESIDE}
         self.phases: dict[str, int] = {}
@@ -116,13 +113,14 @@ class _Building:
         self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
         self.other_gaps: list[Lengths] = []
 
-    def flush(self, last: int) -> None:
-        """Add the lines that wait, up to number ``last``, in order, whichever way each goes."""
+    def flush(self) -> None:
+        """Add the lines that wait, in order, whichever way each goes."""
         waiting, self.waiting = self.waiting, []
-        if not waiting:
-            return
-        fine, batch = self._taken(waiting)
-        lines = np.arange(last - len(waiting) + 1, last + 1)
+        records = [one for _, _, one in waiting if one is not None]
+        batch, good = checked(records, self.settings) if records else (None, np.empty(0, bool))
+        fine = np.zeros(len(waiting), bool)
+        fine[[one is not None for _, _, one in waiting]] = good
+        lines = np.array([at for at, _, _ in waiting])
         if batch is not None and fine.all():
             self._add(batch, lines)
             return
@@ -133,28 +131,9 @@ class _Building:
             if batch is not None and n > done:
                 self._add(_slice(batch, done, n), lines[fine][done:n])
                 done = n
-            self._long_way(int(lines[index]), waiting[index])
+            self._long_way(*waiting[index][:2])
         if batch is not None and fine.sum() > done:
             self._add(_slice(batch, done, int(fine.sum())), lines[fine][done:])
-
-    def _taken(self, lines: Sequence[bytes]) -> tuple[Bools, Batch | None]:
-        """Which lines are usual records within bounds, and these records."""
-        cut = self.cutter.end()
-        if cut is not None:
-            known = np.array([one is not None for one in cut.records])
-            records = [one for one in cut.records if one is not None]
-            if not records:
-                return known, None
-            batch, good = checked_columns(records, cut.gaps, self.settings)
-        else:
-            each = [self.parser.usual(line) for line in lines]
-            known = np.array([one is not None for one in each])
-            usual = [one for one in each if one is not None]
-            if not usual:
-                return known, None
-            batch, good = checked(usual, self.settings)
-        known[known] = good
-        return known, batch
 
     def _add(self, batch: Batch, lines: Ints) -> None:
         n = len(lines)
@@ -258,7 +237,7 @@ class _Building:
             self._more_gaps(np.concatenate(gaps))
 
     def end(self, n_lines: int) -> Piece:
-        self.flush(n_lines)
+        self.flush()
         self._add_others()
         self._close()
         empty = {name: pa.array([], kind) for name, kind in _KINDS.items()}
