@@ -42,6 +42,9 @@ _INDEX = "entry.json"
 _FORM = "servebook tables 2"
 _LARGE = 4 << 20
 _USUAL = {"compression": "zstd"}
+#: Of requests and of the places of their gaps only these repeat; a dictionary of others is made and
+#: thrown away.
+_FEW = ["run_id", "phase", "status", "error_kind", "part"]
 #: Of a dump with more gaps they stay in their files.
 _MOST_IN_MEMORY = 1 << 23
 
@@ -158,7 +161,9 @@ def _write(folder: Path, key: str, tables: Tables) -> None:
             table = _spans(table)
         if table.num_rows:
             path = folder / f"{field.name}.parquet"
-            pq.write_table(table, path, **_USUAL)
+            long = field.name in ("requests", "gaps")
+            few = [name for name in _FEW if name in table.column_names] if long else True
+            pq.write_table(table, path, use_dictionary=few, write_statistics=not long, **_USUAL)
             sums[field.name] = _sha256(path)
     (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
 

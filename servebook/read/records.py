@@ -120,19 +120,19 @@ class Requests:
             self._gaps_profiling += int(counts[profiling].sum())
             self._grown(len(gap_ns))
 
-    def add_parts(self, columns: Mapping[str, Any], parts: Sequence[GapPart]) -> None:
-        """Add requests whose gaps are parts already; ``columns`` as in ``add_many``."""
+    def add_parts(
+        self, columns: Mapping[str, Any], parts: Sequence[GapPart], n_profiling: int
+    ) -> None:
+        """Add requests whose gaps are parts already; ``columns`` as in ``add_many``.
+
+        ``n_profiling`` of their gaps are those of profiling requests.
+        """
         none = np.empty(0, np.int64)
-        n = self._n_batched
         self.add_many(columns, none, none, none)
         self._close()
-        added = self.values("phase").slice(n + 0)
-        ids = self.values("request_id").slice(n).filter(pc.equal(added, "profiling"))
-        for part in parts:
-            own = pc.is_in(part.request_id, value_set=ids).to_numpy(zero_copy_only=False)
-            self._gaps_profiling += int(part.count[own].sum())
-            self._parts.append(replace(part, run_id=self.run_id))
-            self._n_parts += part.n
+        self._gaps_profiling += n_profiling
+        self._parts += [replace(part, run_id=self.run_id) for part in parts]
+        self._n_parts += sum(part.n for part in parts)
 
     def late_chunks(self, index: int, ttft_ns: int, gap_ns: Ints) -> None:
         """Give a request of a failed stream the chunks that another file kept of it."""
@@ -270,7 +270,8 @@ class Requests:
         ``n_gaps`` counts the gaps of profiling requests, whatever their status.
         """
         profiling = pc.fill_null(pc.equal(self.values("phase"), "profiling"), False)
-        by_status = Counter(self.values("status").filter(profiling).to_pylist())
+        found = pc.value_counts(self.values("status").filter(profiling))
+        by_status = Counter({one["values"]: one["counts"] for one in found.to_pylist()})
         n = sum(by_status.values())
         return {
             "n_requests": n,
