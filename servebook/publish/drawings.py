@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from concurrent.futures import BrokenExecutor, Future
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from servebook.errors import BuildError
 from servebook.publish.draw import Drawing
 from servebook.publish.fresh import digest_of
 from servebook.publish.kept import Kept
+from servebook.publish.names import KINDS, SPEC_MIME
 from servebook.publish.workers import Workers
 
 if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
     from servebook.publish.collect import Chapter, Content
+    from servebook.publish.spec import Spec
 
 __all__ = ["Drawings"]
 
@@ -30,21 +36,36 @@ class Drawings:
         self._kept = kept
         self._drawn: dict[str, tuple[str, Future[Drawing]]] = {}
         self._new: set[str] = set()
+        self._lock = workers.lock
 
     def order(self, one: Chapter) -> None:
-        """Have the figures of a chapter drawn."""
+        """Have the figures of a chapter drawn, where that was not asked for cell by cell."""
         for figure in one.figures:
-            if figure.spec is None:
-                continue
-            title, subtitle = figure.fields["title"], figure.fields["subtitle"]
-            asked = figure.spec, f"{figure.id}-", title, subtitle
-            key = digest_of(json.dumps(asked))
+            self._order(figure.fields, figure.spec)
+
+    def order_of_cell(self, cell: NotebookNode) -> None:
+        """Have the figures of an executed cell drawn; called while others run, in any thread."""
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if KINDS["figure"] in data:
+                with contextlib.suppress(BrokenExecutor):  # told when the chapter is there
+                    self._order(data[KINDS["figure"]], data.get(SPEC_MIME))
+
+    def _order(self, fields: Mapping[str, Any], spec: Spec | None) -> None:
+        if spec is None:
+            return
+        name = str(fields["id"])
+        asked = spec, f"{name}-", fields["title"], fields["subtitle"]
+        key = digest_of(json.dumps(asked))
+        with self._lock:
+            if name in self._drawn and self._drawn[name][0] == key:
+                return
             known = self._known(key)
             if known is None:
                 self._new.add(key)
-                self._drawn[figure.id] = key, self._workers.studio.drawing(*asked)
+                self._drawn[name] = key, self._workers.studio.drawing(*asked)
             else:
-                self._drawn[figure.id] = key, _done(known)
+                self._drawn[name] = key, _done(known)
 
     def _known(self, key: str) -> Drawing | None:
         parts = [self._kept.get(f"{key}.{kind}") for kind in Drawing._fields]

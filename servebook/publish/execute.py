@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 import logging
 import math
 import re
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,12 +166,13 @@ class Run:
         *,
         zygote: Zygote | None = None,
         progress: Mapping[str, Any] | None = None,
+        ran: Callable[[NotebookNode], None] | None = None,
     ) -> NotebookNode:
         """The executed notebook; every code cell of it ran, none with an error or a warning.
 
         ``folder`` (absolute, short) takes sockets and files of the kernel, which is forked from
         ``zygote`` where there is one. ``progress`` holds options of the tqdm bar; None shows no
-        bar. Cells run in the notebook's own folder.
+        bar. ``ran`` is called with each cell that ran. Cells run in the notebook's own folder.
 
         Raises:
             BuildError: naming notebook, cell and cause.
@@ -184,7 +186,7 @@ class Run:
         _checked(parameters, defaults(nb, path), path)
         if self._stopped:
             raise _fail(path, "it was stopped")
-        return self._executed(parameters, folder, zygote, progress)
+        return self._executed(parameters, folder, zygote, progress, ran)
 
     def _executed(
         self,
@@ -192,6 +194,7 @@ class Run:
         folder: Path,
         zygote: Zygote | None,
         progress: Mapping[str, Any] | None,
+        ran: Callable[[NotebookNode], None] | None,
     ) -> NotebookNode:
         import papermill
         from nbclient.exceptions import DeadKernelError
@@ -214,7 +217,7 @@ class Run:
                     coalesce_streams=True,  # where one message ends is a matter of timing
                     kernel_manager_class=kernel_class(folder, path.parent, zygote, self._launched),
                     on_notebook_start=self._started,
-                    on_cell_executed=_refuse_exit,
+                    on_cell_executed=functools.partial(_after, ran),
                 )
         except PapermillExecutionError as error:
             _require_complete(self._cells(), path)
@@ -263,11 +266,18 @@ def _event_loop() -> Iterator[None]:
         asyncio.set_event_loop(None)
 
 
-def _refuse_exit(cell: NotebookNode, execute_reply: dict[str, Any], **_: object) -> None:
+def _after(
+    ran: Callable[[NotebookNode], None] | None,
+    cell: NotebookNode,
+    execute_reply: dict[str, Any],
+    **_: object,
+) -> None:
     """``exit()`` and ``quit()`` are no errors to IPython: the kernel answers, and then ends."""
     payload = execute_reply["content"].get("payload") or []
     if any(part.get("source") == "ask_exit" for part in payload):
         raise _Exited(cell)
+    if ran is not None:
+        ran(cell)
 
 
 def run(

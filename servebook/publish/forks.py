@@ -15,11 +15,13 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from servebook import errors
 from servebook.publish.about import About, restored
+from servebook.publish.chapter_names import chapters_of
 from servebook.publish.fixed import environment
 from servebook.publish.text import VARIABLE
 
@@ -51,6 +53,10 @@ class _Channel:
             text = json.dumps(request).encode()
             socket.send_fds(self._link, [text], [one.fileno() for one in sockets])
             return self.receive()
+
+    def answered(self) -> bool:
+        """Whether there is something to receive."""
+        return bool(select.select([self._link], [], [], 0)[0])
 
     def fork(self, request: dict[str, Any]) -> tuple[int, socket.socket]:
         """The id of the new process and the socket that ends with it."""
@@ -111,18 +117,26 @@ class Forked:
 
 
 class Zygote:
-    """A zygote that has imported everything, or one that has read a campaign besides."""
+    """A zygote that has imported everything, or one that has read a campaign besides.
 
-    def __init__(self, channel: _Channel, pid: int) -> None:
+    ``of_counters`` are the modules of chapters that show what counters tell, where there is much to
+    measure; ``counting`` is then a zygote that has measured it, for notebooks that import them.
+    """
+
+    def __init__(self, channel: _Channel, pid: int, *, ready: bool = True) -> None:
         self._channel = channel
-        self._ready = True
+        self._ready = ready
+        self._lock = threading.Lock()
         self.pid = pid
+        self.of_counters: frozenset[str] = frozenset()
+        self.counting: Zygote | None = None
 
     @classmethod
-    def start(cls, folder: Path) -> Zygote | None:
+    def start(cls, folder: Path, first: Path | None = None) -> Zygote | None:
         """Start one that imports while the caller goes on; None where none can be.
 
-        ``folder`` takes the place of the user's IPython profile.
+        ``folder`` takes the place of the user's IPython profile; ``first`` is a campaign that is
+        read into the cache meanwhile.
         """
         if not available():
             return None
@@ -130,7 +144,10 @@ class Zygote:
         with theirs:
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "servebook.publish.zygote", str(theirs.fileno())],
+                    [
+                        *(sys.executable, "-m", "servebook.publish.zygote", str(theirs.fileno())),
+                        *([str(first)] if first else []),
+                    ],
                     env=environment(folder),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -139,8 +156,7 @@ class Zygote:
             except OSError:
                 ours.close()
                 return None
-        zygote = cls(_Channel(ours), process.pid)
-        zygote._ready = False
+        zygote = cls(_Channel(ours), process.pid, ready=False)
         zygote._process = process
         return zygote
 
@@ -148,13 +164,14 @@ class Zygote:
 
     def ready(self) -> bool:
         """Wait until it can fork; False where it ended instead."""
-        if not self._ready:
-            try:
-                self._channel.receive()
-            except OSError:
-                return False
-            self._ready = True
-        return True
+        with self._lock:
+            if not self._ready:
+                try:
+                    self._channel.receive()
+                except OSError:
+                    return False
+                self._ready = True
+            return True
 
     def reading(self, root: Path, home: Path, *, measured: bool = True) -> Reading:
         """Have a zygote of its own read the campaign, while the caller goes on.
@@ -170,6 +187,34 @@ class Zygote:
         request = {"campaign": asked}
         pid, link = self._channel.fork(request)
         return Reading(_Channel(link), pid)
+
+    def count(self, root: Path, notebooks: Iterable[Path]) -> Zygote | None:
+        """Have counters measured by a zygote of its own, where one of the notebooks shows them.
+
+        ``root`` is the campaign that this one has read. The caller closes what is returned.
+        """
+        if any(self._counts(path) for path in notebooks):
+            with contextlib.suppress(OSError):
+                pid, link = self._channel.fork({"counters": {"root": str(root)}})
+                self.counting = Zygote(_Channel(link), pid, ready=False)
+        return self.counting
+
+    def _counts(self, notebook: Path) -> bool:
+        return not self.of_counters.isdisjoint(chapters_of(notebook))
+
+    def waits(self, notebook: Path) -> bool:
+        """Whether ``of`` would have to wait."""
+        one = self.counting
+        return one is not None and self._counts(notebook) and not one.stands()
+
+    def stands(self) -> bool:
+        """Whether it can fork or has ended."""
+        return self._ready or (not self._lock.locked() and self._channel.answered())
+
+    def of(self, notebook: Path) -> Zygote:
+        """The one to fork the notebook's kernel from."""
+        one = self.counting
+        return one if one is not None and self._counts(notebook) and one.ready() else self
 
     def campaign(self, root: Path, home: Path, *, measured: bool = True) -> tuple[Zygote, About]:
         """``reading(...).done()``."""
@@ -226,7 +271,9 @@ class Reading:
         if "error" in reply:
             self._channel.close()
             raise _rebuilt(**reply["error"])
-        return Zygote(self._channel, self._pid), restored(reply["about"])
+        zygote = Zygote(self._channel, self._pid)
+        zygote.of_counters = frozenset(reply["of_counters"])
+        return zygote, restored(reply["about"])
 
     def close(self) -> None:
         """Let it go, read or not."""

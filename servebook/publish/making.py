@@ -141,6 +141,7 @@ def _chapters(
                 zygote=zygote,
                 finish=finish,
                 bar=lambda path: site.report.bar(f"{root.name}: {path.stem}"),
+                ran=drawings.order_of_cell,
             )
         found |= zip(left, ran, strict=True)
     return [found[path] for path in page.notebooks]
@@ -180,6 +181,7 @@ class Making:
             Kept("drawings", drawing_version() if page.made_of else None, renew=site.force),
         )
         if self.n_left:
+            site.workers.first = page.root if load is None else None
             _ = site.workers.zygote  # it imports while the drawing worker starts
         self._drawings.start()
 
@@ -231,7 +233,11 @@ class Making:
             raise BuildError(
                 f"{root.name}: the process that reads the campaign ended (killed, or out of memory)"
             ) from None
-        return facts, stack.enter_context(own)
+        stack.enter_context(own)
+        left = [path for path in self.page.notebooks if path not in self._ready]
+        if counting := own.count(root, left):
+            stack.enter_context(counting)
+        return facts, own
 
     def _written(self, content: Content, facts: About) -> Path:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,11 @@ class Workers:
     """
 
     folder: Path
+    #: A campaign that the zygote has read into the cache first, where it is set before.
+    first: Path | None = None
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # of those that order drawings in threads
 
     def __enter__(self) -> Workers:
         with contextlib.ExitStack() as stack:
@@ -31,7 +37,7 @@ class Workers:
     @cached_property
     def zygote(self) -> Zygote | None:
         """What kernels are forked from; None where they cannot be."""
-        started = Zygote.start(self.folder / "ipython")
+        started = Zygote.start(self.folder / "ipython", self.first)
         if started is not None:
             self._stack.enter_context(started)
         return started

@@ -6,6 +6,10 @@ what several notebooks show. From that one a kernel is forked per notebook: a pr
 with the environment, hash seed and time zone of any kernel of a build, which shares nothing with
 its siblings but pages of memory that nobody has written to.
 
+No core waits for another one meanwhile: the first campaign is read into the cache while imports go
+on, and what counters tell, which takes longest to measure and which few notebooks show, is measured
+by a further one of its kind, while kernels of the other notebooks run.
+
 It is driven through a socket (see ``forks``). Each request carries a socket for the new process,
 whose end tells the driver that the process ended. When the driver is gone, however it went, the
 socket closes: then the zygote kills its children and leaves. When the zygote is gone, the system
@@ -62,6 +66,28 @@ def _import_all() -> None:
                 importlib.import_module(found.name)
 
 
+def _read_ahead(root: str) -> int:
+    """Have a campaign read into the cache by a process of its own; its id, 0 where there is none.
+
+    What cannot be read is told by the process that holds the campaign.
+    """
+    from servebook.read.ahead import can_fork, fork
+    from servebook.read.cache import default_folder
+    from servebook.read.campaign import load
+    from servebook.read.cluster import scheduler
+
+    if default_folder() is None or scheduler() or not can_fork():
+        return 0
+    parent = os.getpid()
+    if pid := fork():
+        return max(pid, 0)
+    try:
+        _die_with(parent)
+        load(Path(root))
+    finally:
+        os._exit(0)
+
+
 class _Children:
     """The processes forked here; only these are ever killed."""
 
@@ -87,7 +113,8 @@ class _Children:
             self.kill(pid)
 
 
-def _serve(channel: socket.socket) -> NoReturn:
+def _serve(channel: socket.socket, reading: int = 0) -> NoReturn:
+    """Do what is asked; ``reading`` is the id of a process that reads the first campaign."""
     children = _Children()
     gc.collect()
     gc.freeze()  # a collection in a child does not touch, and so not copy, what is here now
@@ -97,9 +124,14 @@ def _serve(channel: socket.socket) -> NoReturn:
         except OSError:
             text, fds = b"", []
         if not text:
+            if reading:
+                os.kill(reading, signal.SIGKILL)
             children.kill_all()
             os._exit(0)
         request = json.loads(text)
+        if reading and "campaign" in request:
+            os.waitpid(reading, 0)
+            reading = 0
         reply: dict[str, Any] = {}
         if "kill" in request:
             children.kill(request["kill"])
@@ -136,6 +168,8 @@ def _child(request: dict[str, Any], own: socket.socket, channel: socket.socket) 
         if "kernel" in request:
             _kernel(**request["kernel"])
             code = 0
+        elif "counters" in request:
+            _counters(own, **request["counters"])
         else:
             _campaign(own, **request["campaign"])
     except SystemExit as end:
@@ -176,7 +210,7 @@ def _die_with(parent: int) -> None:
 def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text: str) -> NoReturn:
     """Read a campaign, answer with what the page says of it, and fork its kernels."""
     from servebook.publish.about import about
-    from servebook.publish.chapters.warm import warm
+    from servebook.publish.chapters.warm import of_counters, warm
     from servebook.publish.text import speak
     from servebook.read.campaign import keep, load
     from servebook.read.privacy import masked
@@ -196,7 +230,18 @@ def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text
     keep(campaign)
     if measured:
         warm(campaign)
-    _send(channel, {"about": asdict(facts)})
+    shown = of_counters() if measured and campaign.tables.samples.num_rows else []
+    _send(channel, {"about": asdict(facts), "of_counters": shown})
+    _serve(channel)
+
+
+def _counters(channel: socket.socket, root: str) -> NoReturn:
+    """Measure what the counters of the campaign tell, and fork the kernels that show it."""
+    from servebook.publish.chapters.warm import warm_counters
+    from servebook.read.campaign import load
+
+    warm_counters(load(root))  # which is held already
+    _send(channel, {"ready": os.getpid()})
     _serve(channel)
 
 
@@ -206,14 +251,15 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
 
 
 def main() -> NoReturn:
-    """Serve the socket whose number is the only argument."""
+    """Serve the socket whose number is the argument, before a campaign to be read first."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     os.setsid()  # Ctrl-C is for the driver, which then lets go of the socket
     if sys.path[0] in ("", str(Path.cwd())):
         del sys.path[0]
+    reading = _read_ahead(sys.argv[2]) if len(sys.argv) > 2 else 0
     _import_all()
     _send(channel, {"ready": os.getpid()})
-    _serve(channel)
+    _serve(channel, reading)
 
 
 if __name__ == "__main__":

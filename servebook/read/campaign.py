@@ -26,6 +26,7 @@ from servebook.read.files import sha256
 from servebook.read.manifest import FILENAME, CounterEntry, Manifest, load_manifest
 from servebook.read.manifest_match import Matcher
 from servebook.read.manifest_pattern import COUNTER_FIELDS
+from servebook.read.parts import inputs_of
 from servebook.read.privacy import masked
 from servebook.read.reading import Part, read_sources
 from servebook.read.registry import FORMATS
@@ -98,8 +99,9 @@ def keep(campaign: Campaign) -> None:
 def load(campaign_dir: Path | str, *, runs_alone: bool = False) -> Campaign:
     """Read a campaign folder: ``campaign.yaml`` and the dumps below it.
 
-    Dumps at URLs that the manifest names are fetched first (``campaign_remote``). ``runs_alone``
-    leaves out what counters and engines tell, which takes most of the time.
+    Dumps at URLs that the manifest names are fetched first (``campaign_remote``). With
+    ``runs_alone`` the files of counters and engines, which take most of the time, are not read;
+    ``inputs`` lists them as well.
     Raises ManifestError for a manifest that is missing or does not say what it must, and DumpError
     for a folder without a usable run and for two runs of one id. Single dumps that cannot be
     used become rows of ``tables.refused``.
@@ -133,8 +135,9 @@ def load(campaign_dir: Path | str, *, runs_alone: bool = False) -> Campaign:
     refused = [
         (path, reason) for found in places for path, reason in found.refused if path not in told
     ]
-    beside = [] if runs_alone else [*counter_sources, *engines]
-    parts = read_sources([*run_sources, *beside], refused)
+    beside = [*counter_sources, *engines]
+    unread = [_unread(source) for source in beside] if runs_alone else []
+    parts = read_sources([*run_sources, *([] if runs_alone else beside)], refused)
     run_parts = [part.tables for part in parts if part.tables.runs.num_rows]
     if not run_parts:
         why = "; ".join(f"{path}: {reason}" for path, reason in refused[:3])
@@ -163,11 +166,18 @@ def load(campaign_dir: Path | str, *, runs_alone: bool = False) -> Campaign:
         manifest=manifest,
         tables=tables,
         ports=ports,
-        inputs=_inputs(parts, manifest),
+        inputs=_inputs([*parts, *unread], manifest),
         findings=tuple(dict.fromkeys(findings)),
     )
     # A kernel of a build that was not forked from the process that read the campaign.
     return masked(campaign) if os.environ.get("SERVEBOOK_BUILD") == "1" else campaign
+
+
+def _unread(source: Source) -> Part:
+    try:
+        return Part(source, Tables(), inputs_of(source))
+    except DumpError:
+        return Part(source, Tables(), ())
 
 
 def _with_zone(source: Source, manifest: Manifest) -> Source:

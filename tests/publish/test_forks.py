@@ -164,6 +164,55 @@ def test_no_kernel_stays_behind(zygote: Zygote, tmp_path: Path) -> None:
     assert gone(pids)
 
 
+def test_a_notebook_of_counters_is_forked_where_they_were_measured(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    cell = "import os\nfrom servebook.publish.chapters import {}\nprint(os.getppid())"
+    paths = [write(tmp_path / f"{name}.ipynb", cell.format(name)) for name in ("fabric", "setup")]
+    root = Path(__file__).parents[2] / "data" / "loopback"
+    own, _ = zygote.campaign(root, root)
+    with own:
+        assert {"fabric", "fabric_base", "traffic"} <= own.of_counters
+        assert not {"common", "overview", "setup"} & own.of_counters
+        assert own.count(root, paths[1:]) is None
+        counting = own.count(root, paths)
+        assert counting is not None
+        with counting:
+            parents = [int(lines[0]) for lines in together(paths, own, 2)]
+    assert parents == [counting.pid, own.pid]
+    assert counting.pid != own.pid
+
+
+def test_where_measuring_counters_ended_early_the_kernel_is_forked_all_the_same(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    cell = "import os\nfrom servebook.publish.chapters.fabric import agree\nprint(os.getppid())"
+    path = write(tmp_path / "fabric.ipynb", cell)
+    root = Path(__file__).parents[2] / "data" / "loopback"
+    own, _ = zygote.campaign(root, root)
+    with own:
+        counting = own.count(root, [path])
+        assert counting is not None
+        os.kill(counting.pid, signal.SIGKILL)
+        with counting:
+            assert together([path], own, 1) == [[str(own.pid)]]
+
+
+def test_the_first_campaign_is_read_into_the_cache_while_imports_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "cache"))
+    root = Path(__file__).parents[2] / "data" / "loopback"
+    started = Zygote.start(tmp_path / "ipython", root)
+    assert started is not None
+    with started:
+        assert started.ready()
+        own, facts = started.campaign(root, root)
+        own.close()
+    assert facts.name == "loopback"
+    assert len(list((tmp_path / "cache").rglob("*.parquet"))) > 10
+
+
 def test_a_campaign_that_cannot_be_read_is_the_same_error(zygote: Zygote, tmp_path: Path) -> None:
     (tmp_path / "campaign.yaml").write_text("servebook: 1\nnmae: x\n")
     with pytest.raises(ManifestError, match=r"campaign\.yaml:2") as caught:
