@@ -22,15 +22,19 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["JOINTS", "Pattern", "Wordings"]
+__all__ = ["JOINTS", "NESTED", "Pattern", "Wordings"]
 
 #: What stands between reasons, behind what a reason is of, and between names; in this order.
 JOINTS = (("; ", -1), (": ", 1), (", ", -1))
+_BETWEEN = JOINTS[0][0]
+_COUNTED = re.compile(r"; (?=\d+ x )")  # between "3 x a reason" and "2 x another"
+#: Fields that hold a reason, which may be several.
+NESTED = ("error", "reason", "sentence", "told", "way_out", "why")
 _NUMBER = r"[-+−]?\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?%?"
 _WORD = re.compile(r"[A-Za-z]+")
 _MOST_KEPT = 8192
 #: No reason stands deeper in others, or is longer: such a text is somebody's label.
-_DEEPEST, _LONGEST = 8, 4000
+_DEEPEST, _LONGEST, _MOST_PARTS = 8, 4000, 16
 
 
 @dataclass(frozen=True)
@@ -99,19 +103,46 @@ class Wordings:
         return [(one, match.groupdict()) for one, match in fits if match]
 
     def _told(self, wording: str, depth: int) -> str:
-        key = self._whole.get(wording)
-        if key is not None:
-            return _plain(self._texts[key])
+        if wording in self._whole:
+            return _plain(self._texts[self._whole[wording]])
         if depth > _DEEPEST or len(wording) > _LONGEST:
             return wording
-        for pattern, fields in self.found(wording):
+        several = _COUNTED.split(wording)
+        if len(several) == 1:
+            several = self._reasons(tuple(wording.split(_BETWEEN)))
+        if len(several) > 1:
+            return _BETWEEN.join(self._kept(one, depth + 1) for one in several)
+        if fits := self.found(wording):
+            pattern, fields = fits[0]
             told = {
                 name: value if _is_number(name) else self._kept(value, depth + 1)
                 for name, value in fields.items()
             }
             return self._texts[pattern.key].format(**told)
+        what, colon, reason = wording.partition(": ")
+        if colon and all(map(self._is_one, self._reasons(tuple(reason.split(_BETWEEN))))):
+            return f"{what}{colon}{self._kept(reason, depth + 1)}"
         for joint, times in JOINTS:
             if joint in wording:
                 parts = wording.split(joint, times)
                 return joint.join(self._kept(one, depth + 1) for one in parts)
         return wording
+
+    def _reasons(self, parts: tuple[str, ...]) -> list[str]:
+        """The reasons that a text joins, each of one or more parts; the text where it is none."""
+        whole = _BETWEEN.join(parts)
+        if len(parts) == 1 or len(parts) > _MOST_PARTS or self._is_one(whole):
+            return [whole]
+        for n in range(len(parts) - 1, 0, -1):
+            head = _BETWEEN.join(parts[:n])
+            rest = self._reasons(parts[n:]) if self._is_one(head) else []
+            if rest and all(map(self._is_one, rest)):
+                return [head, *rest]
+        return [whole]
+
+    def _is_one(self, wording: str) -> bool:
+        """A pattern fits, and no field but a reason holds what stands between two reasons."""
+        return wording in self._whole or any(
+            not any(_BETWEEN in value for name, value in fields.items() if name not in NESTED)
+            for _, fields in self.found(wording)
+        )

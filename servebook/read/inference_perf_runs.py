@@ -265,8 +265,11 @@ def _engine(report: Mapping[str, Any]) -> list[str]:
     """What the engine's own counters say of the stage, where the client asked Prometheus."""
     done = object_of(report.get("successes"))
     said = [
-        f"{value:.4g} {words}"
-        for key, words in (("num_requests_running", "running"), ("queue_len", "waiting"))
+        words.format(n=value)
+        for key, words in (
+            ("num_requests_running", "{n:.4g} running"),
+            ("queue_len", "{n:.4g} waiting"),
+        )
         if (value := number(object_of(done.get(key)).get("mean"))) is not None
     ]
     hits = number(object_of(done.get("prefix_cache_hit_percent")).get("mean"))

@@ -88,7 +88,7 @@ def is_number(field: ast.expr) -> bool:
     name = ast.unparse(field)
     return bool(
         re.fullmatch(
-            r"n|of|at|line|lineno|index|gpus|nodes|n_\w+|_?(LEAST|MIN|MAX|MOST)_\w+",
+            r"n|of|at|concurrency|line|lineno|index|gpus|nodes|n_\w+|_?(LEAST|MIN|MAX|MOST)_\w+",
             name.rpartition(".")[2],
         )
     )

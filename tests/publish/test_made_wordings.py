@@ -30,7 +30,6 @@ NOT_SHOWN = {
     "read/campaign_remote.py": "the manifest's fault ends the command",
     "read/cluster": "a scheduler's fault ends the command",
     "read/counter_names.py:METRICS": "for docs/counters.md",
-    "read/counter_rows.py:Rows._preferred": "names a record",
     "read/draft": "servebook init: campaign.yaml and the terminal",
     "read/errorkind.py": "what clients write, sought in dumps",
     "read/guidellm.py:_one": "names a record",
@@ -41,7 +40,7 @@ NOT_SHOWN = {
     "read/urls.py": "a URL's fault ends the command",
 }
 #: Names of ports, devices and engines: no language has others.
-NAMES = re.compile(r"(device|engine|ifIndex|instance|lid|node|port|SGLang) \0(/\0)*")
+NAMES = re.compile(r"(device|engine|ifIndex|instance|lid|node|port|SGLang) \0(/\0)*|\0 of \0")
 #: Errors that end a command: they are told in the terminal, in English.
 ENDS = ("ManifestError", "ServebookError")
 FAULTS = ("ValueError", "TypeError")  # of a caller, where no dump is read

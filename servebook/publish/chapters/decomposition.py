@@ -57,7 +57,7 @@ def grid_of(campaign: Campaign, workload: str, *, per_gpu: bool = False) -> Figu
         for line in made.lines
     ]
     between = pd.concat(across, ignore_index=True) if across else along.head(0)
-    unit = METRICS[metric].unit + (say("decomposition.grid_of.unit") if per_gpu else "")
+    unit = METRICS[metric].unit + (" per GPU" if per_gpu else "")
     title = _title(made, along, between, workload, per_gpu)
     compared = mark_words(made)
     at = made.rows.iloc[0]

@@ -72,19 +72,20 @@ def factor_rows(campaign: Campaign, rows: pd.DataFrame, metric: str) -> pd.DataF
     return factors(rows, metric, *(pair or ("", "")))
 
 
-def versus(campaign: Campaign, pair: tuple[str, str], found: pd.DataFrame, what: str) -> str:
+def versus(campaign: Campaign, pair: tuple[str, str], found: pd.DataFrame, key: str) -> str:
     """The finding of a comparison: who does better, by how much, where.
 
-    ``what`` reads after "times the" ("throughput") for higher-is-better and is used the same way
-    for lower-is-better metrics, where the factor says how many times lower.
+    ``key``: the catalogue's text on the side that is ahead, with ``{first}``, ``{f}`` (how many
+    times), ``{second}`` and ``{where}``, the same for metrics of which lower is better.
     """
     first, second = (common.label(campaign, name) for name in pair)
     low, high = found["factor"].min(), found["factor"].max()
     where = say("shared.at_in_flight", concurrency=words.span(found["concurrency"]))
     if low > 1.05:
-        return f"{first} {what.format(f=words.span([low, high], 2))} {second} {where}"
+        return say(key, first=first, f=words.span([low, high], 2), second=second, where=where)
     if high < 1 / 1.05:
-        return f"{second} {what.format(f=words.span([1 / high, 1 / low], 2))} {first} {where}"
+        ratio = words.span([1 / high, 1 / low], 2)
+        return say(key, first=second, f=ratio, second=first, where=where)
     if low >= 1 / 1.05 and high <= 1.05:
         most = max(high - 1, 1 - low)
         return say(

@@ -218,7 +218,9 @@ def _break_words(what: str, n: int) -> str:
         if what == "reset"
         else say("fabric_time.break_words.why_nobody_read_counter")
     )
-    return f"{what}: {why}" + (say("fabric_time.break_words.counters", n=n) if n > 1 else "")
+    return f"{words.told(what)}: {why}" + (
+        say("fabric_time.break_words.counters", n=n) if n > 1 else ""
+    )
 
 
 def _title(campaign: Campaign, fabric: Fabric, unit: Scale) -> str:

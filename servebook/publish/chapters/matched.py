@@ -43,7 +43,7 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
                 title=say("matched.matched.title"),
                 missing=say("matched.matched.missing"),
             )
-        unit = say("matched.matched.unit")
+        unit = "output tokens/s per GPU"
         for column in (_RATE, f"{_RATE}_low", f"{_RATE}_high", "running_batch"):
             rows[column] = rows[column] / count.astype(float)
     held = rows["running_batch"] * (rows["configuration"].map(gpus) if per_gpu else 1)
@@ -69,7 +69,7 @@ def matched(campaign: Campaign, *, per_gpu: bool = False) -> Figure:
             [
                 ("name", "configuration"),
                 ("concurrency", "requests in flight"),
-                ("running_batch", f"running batch{per}"),
+                ("running_batch", "running batch per GPU" if per_gpu else "running batch"),
                 (_RATE, unit),
                 ("tpot_mean_ms", "TPOT mean (ms)"),
                 ("n_ok", "ok requests"),

@@ -49,7 +49,7 @@ def stall_anatomy(campaign: Campaign) -> Figure:
     chunked = _chunked(campaign, found)
     if steps.empty:
         why = say("mixed_anatomy.stall_anatomy.why")
-        why += " " + say("mixed_anatomy.chunked").format(words.listed(chunked)) if chunked else ""
+        why += " " + say("mixed_anatomy.chunked", runs=words.listed(chunked)) if chunked else ""
         return Figure(id=figure, title=title, missing=why)
     rates = prefill_rate(campaign.tables, lines=lines)
     rates = rates[rates["level"] == "configuration"].set_index("configuration")
@@ -153,7 +153,7 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         )
         if unseen
         else "",
-        say("mixed_anatomy.chunked").format(words.listed(chunked, most=4)) if chunked else "",
+        say("mixed_anatomy.chunked", runs=words.listed(chunked, most=4)) if chunked else "",
         *stalled.part_notes(campaign),
         *common.left_out_notes(campaign, WORKLOAD),
     ]

@@ -60,6 +60,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
     lost = sum(inside.get(kind, 0.0) for kind in OVER)
     title = _title(first)
     blocks = pd.concat([w.blocks.assign(run=w.run_id) for w in windows], ignore_index=True)
+    blocks["kind"] = [words.told(kind) for kind in blocks["kind"]]  # as the legend says it
     labels = {w.run_id: f"{row_of[w.run_id]['row_label']} · {w.run_id}" for w in windows}
     chosen = say("mixed_timeline.engine_timeline.chosen") if len(windows) > 1 else ""
     return Figure(
@@ -74,7 +75,7 @@ def engine_timeline(campaign: Campaign) -> Figure:
         ),
         chart=timeline(
             blocks,
-            [(kind, _COLOURS[kind]) for kind in shown],
+            [(words.told(kind), _COLOURS[kind]) for kind in shown],
             pd.DataFrame(
                 {
                     "run": [w.run_id for w in windows],

@@ -64,7 +64,7 @@ def remarks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     for row in findings(rows, metric).to_dict("records"):
         place, text = None, ""
         if row["finding"] == "reversal":
-            place, text = row["peak_concurrency"], "peak"
+            place, text = row["peak_concurrency"], say("saturation.peak")
         elif row["finding"] == "plateau" and row["plateau_from"] != row["first_concurrency"]:
             place, text = row["plateau_from"], say("saturation.plateau")
         elif row["finding"] == "not saturated":

@@ -85,7 +85,7 @@ def throughput(campaign: Campaign, sweep: Sweep) -> Figure:
     pair = common.opponents(campaign, rows)
     title = finding
     if pair and len(found):
-        title = f"{sweep.noun}: " + versus(campaign, pair, found, say("sweep.throughput.title"))
+        title = f"{sweep.noun}: " + versus(campaign, pair, found, "sweep.throughput.title")
     chart = over_concurrency(
         points(rows, sweep.throughput, sweep.unit),
         say("sweep.throughput.chart", unit=sweep.unit_words),
@@ -142,7 +142,7 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
     pair = common.opponents(campaign, rows)
     title = _growth(rows, metric, sweep)
     if pair and len(found):
-        title = f"{sweep.noun} {noun}: " + versus(campaign, pair, found, say("sweep.latency.title"))
+        title = f"{sweep.noun} {noun}: " + versus(campaign, pair, found, "sweep.latency.title")
     few = pd.Series([below_floor(99, n) for n in rows["n_ok_least"]], index=rows.index)
     little = pd.Series([below_floor(50, n) for n in rows["n_ok_least"]], index=rows.index)
     shown = rows.assign(
@@ -214,14 +214,14 @@ def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:
         if ratio > 1.05
         else say("sweep.growth.verb_falls")
         if ratio < 1 / 1.05
-        else "stays"
+        else say("sweep.growth.verb_stays")
     )
     span = say(
         "sweep.growth.span_from_to",
         first=words.milliseconds(first[metric]),
         last=words.milliseconds(last[metric]),
     )
-    if verb == "stays":
+    if 1 / 1.05 <= ratio <= 1.05:
         span = say("sweep.growth.span_within", first=words.milliseconds(first[metric]))
     gain = last[sweep.throughput] / first[sweep.throughput]
     beside = (
@@ -272,7 +272,7 @@ def verdict(campaign: Campaign, sweep: Sweep, rank: int, *, pairs: bool = True) 
         runs = tuple(sorted({run for runs in found["runs"] for run in runs}))
         used = rows[[bool(set(r) & set(runs)) for r in rows["runs"]]]
         compared = common.comparison(campaign, pair)
-        said = versus(campaign, pair, found, say("sweep.throughput.title"))
+        said = versus(campaign, pair, found, "sweep.throughput.title")
         several = max(found["n_baseline"].max(), found["n_candidate"].max()) > 1
         least = int(min(found["n_baseline"].min(), found["n_candidate"].min()))
         return Statement(

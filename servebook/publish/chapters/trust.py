@@ -116,6 +116,11 @@ _KIND_WORDS = {
 }
 
 
+def _named(kind: str) -> str:
+    """A kind of failure as people write it: "HTTP 500", "stream broken"."""
+    return kind.replace("_", " ").replace("http ", "HTTP ", 1)
+
+
 def failures(campaign: Campaign) -> Figure:
     """How failed, stream-error, cancelled and lost requests were told apart, per run."""
     table = common.metrics(campaign)
@@ -137,7 +142,7 @@ def failures(campaign: Campaign) -> Figure:
         {
             "run": found["run_id"],
             "configuration": common.labels(campaign, found["configuration"]),
-            "kind": found["kind"].str.replace("_", " "),
+            "kind": found["kind"].map(_named),
             "requests": found["n"],
             "share of the run (%)": 100 * found["share"],
             "counted as": found["counted_as"],
@@ -188,7 +193,7 @@ def failures(campaign: Campaign) -> Figure:
         total=total,
         runs=words.count(n_runs, "run", spelled=True),
     ) + words.listed(
-        f"{n} {str(kind).replace('_', ' ')}"
+        f"{n:,} {words.told(_named(str(kind)))}"
         for kind, n in bad.groupby("kind", sort=True)["n"].sum().items()
     )
     return Figure(

@@ -142,7 +142,11 @@ def _family(metric: str) -> str:
     if "throughput" in metric:
         return say("trust_clients.family")
     family = metric.split("_", 1)[0]
-    return LATENCIES[family][0] if family in LATENCIES else words.told(METRICS[metric].label)
+    return (
+        words.told(LATENCIES[family][0])
+        if family in LATENCIES
+        else words.told(METRICS[metric].label)
+    )
 
 
 def _by_metric(campaign: Campaign, shown: pd.DataFrame) -> pd.DataFrame:

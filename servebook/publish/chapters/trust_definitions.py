@@ -115,7 +115,7 @@ def _row(part: pd.DataFrame, letters: dict[tuple[str, str], str]) -> dict[str, o
     return {
         "_metric": metric.name,
         "client": far["client"],
-        "metric": metric.label + own,
+        "metric": words.told(metric.label) + own,
         "unit": metric.unit,
         "run": far["run_id"],
         "ours": _rounded(far["ours"]),

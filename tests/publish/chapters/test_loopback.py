@@ -103,7 +103,7 @@ def test_titles_state_what_these_data_hold() -> None:
         "Stalls are there at 2 in flight already; p99 sees them only from 4 on, where they pass "
         "1 % of gaps"
     )
-    assert "http 500" in trust.failures(book).title
+    assert "HTTP 500" in trust.failures(book).title
     assert "4 stream error" in trust.failures(book).title
     assert "slots per replica and chunked prefill" in setup.configurations(book).title
 
