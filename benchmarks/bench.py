@@ -34,7 +34,7 @@ sys.path.insert(0, str(HERE))
 import building  # noqa: E402 - beside this file
 import dumps  # noqa: E402
 import opening  # noqa: E402
-from timing import times  # noqa: E402
+from timing import peak_bytes, times  # noqa: E402
 
 GAPS = ("metrics", "inter_chunk_latency", "value")
 
@@ -119,7 +119,7 @@ WAYS: dict[str, Callable[[Path], int]] = {
 
 #: Run by the interpreter that has AIPerf; it prints what took how long, as ``_child`` does.
 _LOADER = """
-import json, os, resource, sys, time
+import json, os, sys, time
 from pathlib import Path
 from aiperf.plot.core.data_loader import DataLoader
 loader = DataLoader()
@@ -127,7 +127,8 @@ before, start = os.times(), time.perf_counter()
 run = loader.load_run(Path(sys.argv[1]))
 wall_s, after = time.perf_counter() - start, os.times()
 assert run.requests is not None
-rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+status = Path("/proc/self/status").read_text()
+rss = int(status.split("VmHWM:")[1].split()[0]) * 1024
 cpu_s = sum(after[:4]) - sum(before[:4])
 print(json.dumps({"wall_s": wall_s, "cpu_s": cpu_s, "peak_rss_bytes": rss,
                   "n_requests": len(run.requests)}))
@@ -154,8 +155,6 @@ def _aiperf_loader(path: Path, python: Path | None) -> dict[str, Any]:
 
 def _child(way: str, path: Path) -> None:
     """Run one way in this process and print what it took."""
-    import resource
-
     _import(way)  # what it imports is no reading
     before, wall_s = os.times(), time.perf_counter()
     try:
@@ -165,11 +164,8 @@ def _child(way: str, path: Path) -> None:
         return
     wall_s = time.perf_counter() - wall_s
     after = os.times()
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    rss = max(resource.getrusage(kind).ru_maxrss for kind in kinds)
-    unit = 1 if sys.platform == "darwin" else 1024
     cpu_s = sum(after[:4]) - sum(before[:4])
-    found = {"wall_s": wall_s, "cpu_s": cpu_s, "peak_rss_bytes": rss * unit, "n_gaps": n_gaps}
+    found = {"wall_s": wall_s, "cpu_s": cpu_s, "peak_rss_bytes": peak_bytes(), "n_gaps": n_gaps}
     print(json.dumps(found))
 
 

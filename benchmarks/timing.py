@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Took", "run", "times"]
+__all__ = ["Took", "peak_bytes", "run", "times"]
 
 Took = dict[str, float]
 
@@ -54,3 +55,19 @@ def times(took: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]
     return {
         f"of_{name}": took[f"{name}_s"] / max(other[f"{name}_s"], 1e-9) for name in ("wall", "cpu")
     }
+
+
+def peak_bytes() -> int:
+    """Peak memory of this process, or of the largest that it started and waited for.
+
+    Linux tells of each process; ``getrusage`` also counts what was there before it ran its own
+    program, that is, the memory of whoever started it.
+    """
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        own = int(status.split("VmHWM:")[1].split()[0])
+    except (OSError, IndexError):  # another system
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return max(own, children) * unit
