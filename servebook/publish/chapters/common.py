@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 ONE_CONFIGURATION = "ONE CONFIGURATION"
+_LINE = 20  # letters of a name at a line's end
 
 T = TypeVar("T")
 
@@ -98,6 +99,18 @@ def provenance(campaign: Campaign) -> str:
     return words.told(campaign.manifest.provenance)
 
 
+def _lines(parts: Sequence[str]) -> list[str]:
+    """The configuration's name, then what tells the series apart: several to a line that fit."""
+    lines = list(parts[:1])
+    for part in parts[1:]:
+        joined = f"{lines[-1]} · {part}"
+        if len(lines) > 1 and len(joined) <= _LINE:
+            lines[-1] = joined
+        else:
+            lines.append(part)
+    return lines
+
+
 def label(campaign: Campaign, name: str | None) -> str:
     """The configuration's label as charts show it."""
     found = campaign.manifest.configuration(name) if name else None
@@ -128,7 +141,7 @@ def styled(campaign: Campaign, rows: pd.DataFrame) -> pd.DataFrame:
         parts += [words.lengths_short(row["isl"], row["osl"])] if several_lengths else []
         parts += [say("common.styled.part")] if both and row["reuse"] else []
         names.append(" · ".join(parts))
-        labels.append("\n".join(words.wrapped(part, 20) for part in parts))
+        labels.append("\n".join(words.wrapped(line, _LINE) for line in _lines(parts)))
         seen = variants.setdefault(row["configuration"], [])
         if row["series"] not in seen:
             seen.append(row["series"])

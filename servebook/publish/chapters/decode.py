@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from servebook.publish import words
 from servebook.publish.chapters import common, sweep
 from servebook.publish.chapters.evidence import (
@@ -88,6 +90,7 @@ def running_batch(campaign: Campaign) -> Figure:
             points(rows, metric, "ms", x="running_batch"),
             say("decode.running_batch.chart"),
             x_title=say("decode.running_batch.x_title"),
+            remarks=_elsewhere(rows, metric),
             y_format=",~g",
         ),
         table=table,
@@ -105,6 +108,15 @@ def running_batch(campaign: Campaign) -> Figure:
         source=common.source(campaign, rows),
         runs=common.runs_of(rows),
         notes=(common.defined("running_batch"),),
+    )
+
+
+def _elsewhere(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The set concurrency as words at the points that lie far from it: slots, not load, bind."""
+    far = rows[rows["running_batch"] < 0.9 * rows["concurrency"]]
+    words_there = [say("shared.in_flight", concurrency=c) for c in far["concurrency"]]
+    return pd.DataFrame(
+        {"concurrency": far["running_batch"], "value": far[metric], "text": words_there}
     )
 
 

@@ -87,7 +87,7 @@ def beyond_slots(campaign: Campaign) -> Figure:
     points = line[["concurrency", "colour", "shape"]].assign(
         rate=line[sweep.throughput],
         ttft=line["ttft_mean_ms"] / (1 if in_ms else 1e3),
-        rate_text=[words.short(v) for v in line[sweep.throughput]],
+        rate_text=[words.number(v) for v in line[sweep.throughput]],
         ttft_text=[words.milliseconds(v) for v in line["ttft_mean_ms"]],
         tip=[
             say(

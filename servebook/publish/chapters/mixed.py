@@ -204,6 +204,13 @@ def tail_statement(campaign: Campaign) -> Statement:
     )
 
 
+def _named(drawn: list[tuple[str, str]]) -> list[str]:
+    """Lines that give percentiles: one where all of them are the same."""
+    if len(drawn) > 1 and len({value for _, value in drawn}) == 1:
+        return [" = ".join([*(text for text, _ in drawn), drawn[0][1]])]
+    return [f"{text} {value}" for text, value in drawn]
+
+
 def distribution(campaign: Campaign) -> Figure:
     """The share of gaps longer than x, per configuration, with p99 and p99.9."""
     rows = mixed_rows(campaign)
@@ -253,7 +260,7 @@ def distribution(campaign: Campaign) -> Figure:
         named = "\n".join(
             [
                 str(row["label"]),
-                *(f"{text} {words.milliseconds(value)}" for _, text, value in drawn),
+                *_named([(text, words.milliseconds(value)) for _, text, value in drawn]),
                 *(
                     [say("mixed.distribution.named", n_pooled=len(pooled))]
                     if len(pooled) > 1

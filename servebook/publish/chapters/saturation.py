@@ -125,6 +125,7 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
             "gain": gain,
             "text": [f"×{g:.2f}" for g in gain],
             "label": every["series"].map(looks["name"]),
+            "name": every["series"].map(looks["label"]),
             **{key: every["series"].map(looks[key]) for key in ("colour", "ink", "shape")},
         }
     )

@@ -215,7 +215,6 @@ def hidden_tail(campaign: Campaign) -> Figure:
                     say("stall_arithmetic.hidden_tail.slowest", b=words.milliseconds(b))
                     if b == b
                     else f"p99 {words.milliseconds(p)}"
-                    + ("" if none else say("stall_arithmetic.hidden_tail.sum_adds_nothing"))
                     for b, p in zip(bound, drawn["itl_p99_ms"], strict=True)
                 ],
                 "colour": drawn["colour"],
@@ -275,6 +274,7 @@ def hidden_tail(campaign: Campaign) -> Figure:
         source=say("stall_arithmetic.hidden_tail.source", source=common.source(campaign, rows)),
         runs=common.runs_of(rows),
         notes=(
+            *([] if none else [say("stall_arithmetic.hidden_tail.sum_adds_nothing")]),
             say("stall_arithmetic.hidden_tail.note"),
             *lost,
         ),

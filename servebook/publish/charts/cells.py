@@ -21,6 +21,8 @@ __all__ = ["grid"]
 
 _MARGIN = 1.05  # of a column: room for words beside the outer points
 _EMPTY = "#f1f1f1"
+_HIGH_PX = 400
+_LOW_PX = 250
 
 
 def grid(
@@ -29,7 +31,7 @@ def grid(
     along: pd.DataFrame,
     across: pd.DataFrame,
     y_title: str,
-    height: int = 400,
+    height: int | None = None,
 ) -> Any:
     """Points per cell on a log axis; empty columns stand for cells that were not run.
 
@@ -41,10 +43,11 @@ def grid(
         along: column (real-valued, where the words stand), value, text: factors along the lines.
         across: column, low, high, middle, text: factors between points of one column.
         y_title: axis title with the unit.
-        height: of the picture in px.
+        height: of the picture in px; by default lower where there is one step to show.
 
     """
     n = len(columns)
+    height = height or (_LOW_PX if n == 2 and across.empty else _HIGH_PX)
     inside = log_range(list(points["value"]), below=0.14, above=0.14)
     x_scale = alt.Scale(domain=[-_MARGIN, n - 1 + _MARGIN], nice=False)
     x = alt.X("column:Q", scale=x_scale, axis=None)

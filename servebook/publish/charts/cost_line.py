@@ -36,7 +36,10 @@ def over_load(
     known = pd.concat([points["y"], lines["floor"], lines["floor_low"], lines["floor_high"]])
     low, high = min(0.0, float(known.min())), float(known.max())
     x = alt.X(
-        "x:Q", title=x_title, scale=alt.Scale(domain=[-0.02 * right, right * 1.04], nice=False)
+        "x:Q",
+        title=x_title,
+        scale=alt.Scale(domain=[-0.02 * right, right * 1.04], nice=False),
+        axis=alt.Axis(tickCount=7),
     )
     y = alt.Y("y:Q", title=y_title, scale=alt.Scale(domain=[low, high * 1.1]))
     colour = alt.Color("colour:N", scale=None)

@@ -52,7 +52,7 @@ def against_promise(dots: pd.DataFrame, promise: float, x_title: str) -> Any:
                 color=alt.Color("colour:N", scale=None),
                 shape=alt.Shape("shape:N", scale=None),
             ),
-            *words_above(alt.Chart(dots.drop_duplicates("row")), y),
+            *words_above(alt.Chart(dots.drop_duplicates("row")), y, whole=True),
         ),
         height=ROW_PX * len(order) + 60,
     )

@@ -11,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.row_words import words_above
 from servebook.publish.text import say
 
 __all__ = ["VERDICTS", "around_zero"]
@@ -22,6 +23,8 @@ VERDICTS = {
     "unexplained": (theme.ALARM, "#8A1220", "triangle-up"),
 }
 ROW_PX = 26
+_NAME_LETTERS = 24  # of a row: a longer one stands above it, not beside
+_TALL_PX = 40
 
 
 def around_zero(
@@ -57,12 +60,13 @@ def around_zero(
             grid=True,
         ),
     )
+    long = max(map(len, order)) > _NAME_LETTERS
     y = alt.Y(
         "row:N",
         sort=order,
         title=None,
         scale=alt.Scale(domain=order),
-        axis=alt.Axis(grid=False, labelLimit=230),
+        axis=None if long else alt.Axis(grid=False),
     )
     layers: list[Any] = []
     if band:
@@ -83,7 +87,7 @@ def around_zero(
         .mark_rule(color=theme.INK)
         .encode(x=alt.X("zero:Q")),
         alt.Chart(styled)
-        .mark_point(size=60, opacity=0.75)
+        .mark_point(size=60, opacity=0.75, yOffset=9 if long else 0)
         .encode(
             x=x,
             y=y,
@@ -96,4 +100,7 @@ def around_zero(
             ],
         ),
     ]
-    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 55)
+    if long:
+        layers += words_above(alt.Chart(pd.DataFrame({"row": order, "label": order})), y, dy=-1)
+    height = (_TALL_PX if long else ROW_PX) * len(order) + 55
+    return theme.finish(alt.layer(*layers), height=height)

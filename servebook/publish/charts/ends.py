@@ -23,6 +23,7 @@ def end_column(
     height: int,
     *,
     along: str = "concurrency",
+    log: bool = True,
 ) -> list[Any]:
     """Layers: dotted leaders from where series end to their names, then the names themselves.
 
@@ -35,13 +36,16 @@ def end_column(
         y: the y encoding of the chart, whose field is ``value``.
         value: name of the column of heights.
         edge: right end of the x axis.
-        y_range: range of the log y axis.
+        y_range: range of the y axis.
         height: of the picture in px.
         along: name of the column of places on the x axis.
+        log: whether the y axis is logarithmic.
 
     """
     placed = ends.assign(
-        label_y=label_positions(list(ends[value]), list(ends["label"]), y_range, height - 50),
+        label_y=label_positions(
+            list(ends[value]), list(ends["label"]), y_range, height - 50, log=log
+        ),
         edge=edge,
     )
     layers: list[Any] = []

@@ -8,12 +8,15 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.layout import axis_end
+from servebook.publish.charts.row_words import words_above
 from servebook.publish.text import say, told
 
 __all__ = ["WAITING", "over_time", "running_and_waiting"]
 
 WAITING = "#8a8a8a"
-_ROW_PX = 26
+_ROW_PX = 38
+_DOWN_PX = 8  # of a bar from the middle of its row: its name stands above it
 
 
 def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
@@ -26,40 +29,42 @@ def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
 
     """
     order = list(rows["row"])
-    top = float(pd.concat([rows["running"] + rows["waiting"], rows["set"], limits["slots"]]).max())
-    y = alt.Y(
-        "row:N",
-        sort=order,
-        title=None,
-        axis=alt.Axis(grid=False, labelLimit=300),
-        scale=alt.Scale(domain=order),
-    )
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
+    slots = limits.groupby("row")["slots"].max().reindex(order)
+    reach = pd.concat(
+        [rows["running"] + rows["waiting"], rows["set"], slots.set_axis(rows.index)], axis=1
+    ).max(axis=1)
     x = alt.X(
         "at:Q",
         title=say("charts.engine_side.running_and_waiting.title"),
-        scale=alt.Scale(domain=[0, 1.35 * top]),
+        scale=alt.Scale(domain=[0, axis_end(list(reach), list(rows["text"]))], nice=False),
+        axis=alt.Axis(tickCount=6, tickMinStep=1, grid=True),
     )
     ran = rows.assign(at=0.0, upto=rows["running"], fill=rows["colour"])
     waited = rows.assign(at=rows["running"], upto=rows["running"] + rows["waiting"], fill=WAITING)
     bars = pd.concat([ran, waited], ignore_index=True)
-    ends = rows.assign(at=pd.concat([waited["upto"], rows["set"]], axis=1).max(axis=1))
+    ends = rows.assign(at=waited[["upto", "set"]].max(axis=1), label=rows["row"])
+    names = alt.Chart(ends)
     marks: list[Any] = [
         alt.Chart(bars[bars["upto"] > bars["at"]])
-        .mark_bar(height=13)
+        .mark_bar(height=13, yOffset=_DOWN_PX)
         .encode(y=y, x=x, x2="upto:Q", color=alt.Color("fill:N", scale=None)),
         alt.Chart(rows.dropna(subset=["set"]))
-        .mark_tick(color=theme.INK, thickness=2, size=19)
+        .mark_tick(color=theme.INK, thickness=2, size=19, yOffset=_DOWN_PX)
         .encode(y=y, x="set:Q"),
-        alt.Chart(ends)
-        .mark_text(align="left", dx=7, color=theme.INK)
-        .encode(y=y, x=x, text="text:N"),
+        names.mark_text(align="left", dx=9, dy=_DOWN_PX, color=theme.INK).encode(
+            y=y, x=x, text="text:N"
+        ),
     ]
     if len(limits):
         marks.append(
             alt.Chart(limits)
-            .mark_point(shape="triangle-down", filled=False, color=theme.INK, size=50, yOffset=-9)
+            .mark_point(
+                shape="triangle-up", filled=False, color=theme.INK, size=40, yOffset=_DOWN_PX + 9
+            )
             .encode(y=y, x="slots:Q")
         )
+    marks += words_above(names, y, dy=-2, whole=True)
     return theme.finish(alt.layer(*marks), height=_ROW_PX * len(order) + 60)
 
 

@@ -8,7 +8,8 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
-from servebook.publish.charts.layout import counts_axis, label_positions, log_scale
+from servebook.publish.charts.ends import end_column
+from servebook.publish.charts.layout import counts_axis, label_positions, label_room, log_scale
 from servebook.publish.text import say
 
 __all__ = ["per_doubling"]
@@ -20,15 +21,15 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     Args:
         steps: middle (where on the concurrency axis the dot stands), concurrencies (text of the
             step), gain (throughput factor per doubling), text (label beside the dot), series,
-            label, colour, ink, shape.
-        height: of the picture in px.
+            label (of the series, in one line), name (the same at the line's end, may hold line
+            breaks), colour, ink, shape.
+        height: of the picture in px; names that need more get it.
 
     """
     top = max(2.15, float(steps["gain"].max()) * 1.05)
     bottom = min(0.75, float(steps["gain"].min()) * 0.95)
     x_range, _ = counts_axis(list(steps["middle"]))
-    # Room at the right for the value beside the last dot.
-    x_range = (x_range[0] * 0.9, x_range[1] * 1.4)
+    x_range = (x_range[0] * 0.9, x_range[1] * 1.05)
     names = steps.drop_duplicates("middle").sort_values("middle", kind="stable")
     expression = " : ".join(
         f"abs(datum.value - {m:.6g}) < 1e-3 * datum.value ? '{c}'"
@@ -50,7 +51,8 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
         title=say("charts.gains.per_doubling.title_gain_doubling_load"),
         scale=y_scale,
         axis=alt.Axis(
-            values=[1, 1.25, 1.5, 1.75, 2], labelExpr="'×' + format(datum.value, '.2~f')"
+            values=[t / 2 for t in range(1, 7) if bottom <= t / 2 <= top],
+            labelExpr="'×' + format(datum.value, '.2~f')",
         ),
     )
     bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0}]))
@@ -63,15 +65,25 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     rules = alt.Chart(lines).encode(y=alt.Y("y:Q", scale=y_scale))
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(steps).encode(x=x, y=y)
+    ends = steps.sort_values(["series", "middle"], kind="stable").drop_duplicates(
+        "series", keep="last"
+    )
+    ends = ends.assign(label=ends["name"])[["middle", "gain", "label", "ink"]]
+    # The two rules are named in the same column, so that no name meets another.
+    ruled = lines.rename(columns={"y": "gain", "text": "label"})
+    ends = pd.concat([ends, ruled.assign(middle=x_range[1], ink=theme.MUTED)], ignore_index=True)
+    height = max(height, label_room(ends["label"]) + 60)
     placed = _labelled(steps, (bottom, top), height - 50)
+    last = placed["middle"] == placed["middle"].max()
+    *leaders, named = end_column(
+        ends, x, y, "gain", x_range[1], (bottom, top), height, along="middle", log=False
+    )
     return theme.finish(
         alt.layer(
             bands.mark_rect(color="#f3f3f3").encode(y=alt.Y("y:Q", scale=y_scale), y2="y2:Q"),
             rules.mark_rule(color=theme.CONTEXT),
-            # Right of the plot, where no value stands.
-            rules.mark_text(
-                align="left", baseline="middle", dx=6, color=theme.MUTED, fontStyle="italic"
-            ).encode(x=alt.value("width"), text="text:N"),
+            *leaders,
+            named,
             base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
                 color=colour, detail="series:N", order="middle:Q"
             ),
@@ -88,19 +100,28 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
                     ),
                 ],
             ),
-            *theme.haloed(
-                alt.Chart(placed).encode(
-                    x=x,
-                    y=alt.Y("label_y:Q"),
-                    text="text:N",
-                    color=alt.Color("ink:N", scale=None),
-                ),
-                align="left",
-                baseline="middle",
-                dx=9,
-            ),
+            # At the right edge there is no room to the right of a dot.
+            *_values(placed[~last], x, "left"),
+            *_values(placed[last], x, "right"),
         ),
         height=height,
+    )
+
+
+def _values(placed: pd.DataFrame, x: alt.X, align: str) -> list[Any]:
+    """The gains beside their dots; ``align`` is the end of the words that is at the dot."""
+    if placed.empty:
+        return []
+    return theme.haloed(
+        alt.Chart(placed).encode(
+            x=x,
+            y=alt.Y("label_y:Q"),
+            text="text:N",
+            color=alt.Color("ink:N", scale=None),
+        ),
+        align=align,
+        baseline="middle",
+        dx=9 if align == "left" else -9,
     )
 
 

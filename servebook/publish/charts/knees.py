@@ -42,7 +42,7 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
         alt.Chart(ranges)
         .mark_rule(color=theme.GRID, strokeWidth=6)
         .encode(x=alt.X("low:Q"), x2="high:Q", y=y),
-        *words_above(alt.Chart(ranges), y, dy=-13),
+        *words_above(alt.Chart(ranges), y, dy=-13, whole=True),
     ]
     # Methods stand a little apart, so that equal places stay visible.
     for number, (shape, colour) in enumerate(LOOKS):

@@ -13,6 +13,7 @@ import altair as alt
 __all__ = [
     "LINE_PX",
     "Range",
+    "axis_end",
     "counts_axis",
     "label_positions",
     "label_room",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 LINE_PX = 15  # height of one line of label text
+LETTER_PX = 6.4  # the width of a letter of small text, about
+BESIDE_PX = 12  # between a bar and the words beside it, and after them
+_NARROW_PX = 320  # of a plot without names at its left, on a page of 400 px
 GAP_PX = 7.0  # between one name and the next: lines of one name stand closer
 
 Range = tuple[float, float]
@@ -124,6 +128,22 @@ def spread_out(
                 placed[j] = min(placed[j], limit - sizes[j] / 2)
                 limit = placed[j] - sizes[j] / 2
     return placed
+
+
+def axis_end(ends: Sequence[float], texts: Sequence[str], narrow: int = _NARROW_PX) -> float:
+    """Where an axis from 0 must end so that words beside bars fit on a plot of ``narrow`` px.
+
+    ``ends`` is where each bar ends, on the axis; ``texts`` stands to the right of it.
+
+    >>> axis_end([100.0, 50.0], ["", ""], narrow=300)
+    103.0
+    """
+    reach = [0.0]
+    for end, text in zip(ends, texts, strict=True):
+        taken = LETTER_PX * len(str(text)) + BESIDE_PX if text else 0.0
+        # Words that are wider than half of a phone are cut there rather than press all bars flat.
+        reach.append(end / (1 - min(taken / narrow, 0.5)))
+    return max(1.03 * max(ends), *reach)
 
 
 def label_room(texts: Iterable[str]) -> int:

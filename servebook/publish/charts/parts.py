@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.layout import axis_end
 from servebook.publish.charts.row_words import words_above
 from servebook.publish.text import say
 
@@ -21,13 +22,13 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
 
     Args:
         segments: row, part, low, high, colour, tip.
-        ends: row (in the order to draw), label (above the bar), end (where the words begin),
-            measured (NaN for none), text.
+        ends: row (in the order to draw), label (above the bar), end (where the words begin, beyond
+            bar and tick), measured (NaN for none), text.
         x_title: axis title with the unit and what the two shades are.
 
     """
     order = list(ends["row"])
-    limit = float(pd.concat([ends["end"], ends["measured"]]).max()) * 1.75
+    limit = axis_end(list(ends["end"]), list(ends["text"]))
     y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order))
 
     def x(field: str) -> alt.X:
@@ -64,6 +65,6 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
         base.mark_text(align="left", baseline="middle", dx=8, dy=8).encode(
             x=x("end"), text="text:N"
         ),
-        *words_above(base, y, dy=-2),
+        *words_above(base, y, dy=-2, whole=True),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 50)

@@ -20,10 +20,16 @@ def _twice(base: Any, encoding: dict[str, Any], ink: Any, **look: Any) -> list[A
     ]
 
 
-def words_above(base: Any, y: alt.Y, *, dy: float = -10) -> list[Any]:
-    """Layers of the chart ``base``: ``label`` at the left edge, above the marks of the row."""
+def words_above(base: Any, y: alt.Y, *, dy: float = -10, whole: bool = False) -> list[Any]:
+    """Layers of the chart ``base``: ``label`` at the left edge, above the marks of the row.
+
+    Where the plot is the ``whole`` picture, with no names at its right, words that a phone has no
+    room for end in an ellipsis instead of being cut by the picture's edge.
+    """
     encoding = {"x": alt.value(0), "y": y, "text": alt.Text("label:N")}
-    look = {"align": "left", "baseline": "bottom", "dy": dy}
+    look: dict[str, Any] = {"align": "left", "baseline": "bottom", "dy": dy}
+    if whole:
+        look["limit"] = alt.ExprRef("width + 8")
     return _twice(base, encoding, alt.value(theme.INK), **look)
 
 

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.row_words import words_above
 from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "of_a_whole"]
@@ -54,9 +55,7 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
                     alt.Tooltip("tip:N", title=say("charts.shares.of_a_whole.title_value")),
                 ],
             ),
-            head.mark_text(align="left", baseline="bottom", dy=-9, color=theme.INK).encode(
-                x=alt.value(0), text="label:N"
-            ),
+            *words_above(head, y, dy=-9, whole=True),
         ),
         height=ROW_PX * len(order) + 60,
     )

@@ -31,6 +31,7 @@ def in_flight_over_time(
         "second:Q",
         title=say("charts.steady.in_flight_over_time.title_seconds_run_first"),
         scale=alt.Scale(domain=[0, row["last"]], nice=False),
+        axis=alt.Axis(tickCount=8),
     )
     top = max(float(levels["level"].max()), float(row["limit"]))
     y = alt.Y(

@@ -78,6 +78,6 @@ def strip(
             color=alt.Color("colour:N", scale=None),
             tooltip=[alt.Tooltip("tip:N", title=say("charts.strip.strip.title"))],
         ),
-        *words_above(alt.Chart(rows), y, dy=-8),
+        *words_above(alt.Chart(rows), y, dy=-8, whole=True),
     ]
     return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)
