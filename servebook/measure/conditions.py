@@ -76,7 +76,7 @@ def left_out(metrics: pd.DataFrame) -> pd.DataFrame:
         elif not run["n_ok"] > 0:
             reason = "no request succeeded"
         elif bad > FAILED_LIMIT:
-            reason = f"{run['n_failed']:.0f} of {run['n_requests']:.0f} requests failed"
+            reason = f"{run['n_failed']:,.0f} of {run['n_requests']:,.0f} requests failed"
         elif pd.isna(run["concurrency"]):
             reason = without_concurrency(run)
         if reason:

@@ -15,12 +15,12 @@ from servebook.measure.intervals import flag_sets
 __all__ = ["findings"]
 
 _FLAG_WORDS = {
-    "reset": "a counter fell, so {n} of {of} intervals have no value (reset or restart)",
-    "wrap": "{n} of {of} intervals span a wrap of the counter and were corrected",
-    "gap": "{n} of {of} intervals are longer than three usual ones; nobody watched there",
-    "over_speed": "{n} of {of} intervals lie above the link's speed and are left out of peaks",
+    "reset": "a counter fell, so {n:,} of {of:,} intervals have no value (reset or restart)",
+    "wrap": "{n:,} of {of:,} intervals span a wrap of the counter and were corrected",
+    "gap": "{n:,} of {of:,} intervals are longer than three usual ones; nobody watched there",
+    "over_speed": "{n:,} of {of:,} intervals lie above the link's speed and are left out of peaks",
     "sticky_merged": "the device renews its counters more slowly than they are read: differences "
-    "are taken between renewals ({n} of {of} intervals)",
+    "are taken between renewals ({n:,} of {of:,} intervals)",
     "grid": "times are those of a query, not of the readings; each may be up to one scrape older",
 }
 

@@ -82,7 +82,7 @@ def _of_run(
         unknown = int((ok & ~known[name][at]).sum())
         if unknown:
             family = _LABELS[slo_parts(name)[0]]
-            row["why"] = f"{unknown} of {int(ok.sum())} ok requests do not tell their {family}"
+            row["why"] = f"{unknown:,} of {int(ok.sum()):,} ok requests do not tell their {family}"
             return row
         row[f"met_{name}"] = float(flags[at][ok].mean()) if ok.any() else np.nan
     within = ok.copy()

@@ -266,7 +266,7 @@ def _reasons(name: str, fact: _Facts) -> Iterator[str]:
     invalid = fact.failed + fact.cancelled
     if code == "valid_only" and invalid:
         yield (
-            f"{fact.client} spans valid requests only; ours includes the {invalid} failed or "
+            f"{fact.client} spans valid requests only; ours includes the {invalid:,} failed or "
             "cancelled ones"
         )
     counts_requests = name in ("request_throughput_req_s", "n_ok") or not (
@@ -275,11 +275,11 @@ def _reasons(name: str, fact: _Facts) -> Iterator[str]:
     as_ok = {"stream_errors_count_as_ok", "no_error_recorded"} & {code, fact.codes.get("n_ok")}
     if fact.stream_errors and as_ok and counts_requests:
         yield (
-            f"{fact.client} counts the {fact.stream_errors} requests with an error inside the "
+            f"{fact.client} counts the {fact.stream_errors:,} requests with an error inside the "
             "stream as successes"
         )
     if name == "n_failed" and code == "includes_cancelled" and fact.cancelled:
-        yield f"{fact.client} counts the {fact.cancelled} cancelled requests as failed"
+        yield f"{fact.client} counts the {fact.cancelled:,} cancelled requests as failed"
 
 
 def _recomputed(name: str, theirs: Mapping[Any, Any], fact: _Facts) -> float:

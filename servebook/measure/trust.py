@@ -155,7 +155,7 @@ def accounting(tables: Tables) -> pd.DataFrame:
                 "n_warmup": int(here["warmup"].sum()) if "warmup" in here else 0,
                 "n_set_aside": int(reasons.sum()),
                 "n_in": used + int(reasons.sum()),
-                "reasons": tuple(f"{n} x {reason}" for reason, n in reasons.items()),
+                "reasons": tuple(f"{n:,} x {reason}" for reason, n in reasons.items()),
             }
         )
     columns = ["path", "run_ids", "n_used", "n_profiling", "n_warmup", "n_set_aside", "n_in"]

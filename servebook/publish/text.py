@@ -216,7 +216,9 @@ def spoken() -> Catalogue:
 
 def speak(path: Path) -> None:
     """Have this process, and those that it starts, speak the language of a file from now on."""
-    _now[:] = [load(path.parent, path.stem)]
+    catalogue = load(path.parent, path.stem)
+    catalogue.told("")  # so that the processes that are forked from this one need not make ready
+    _now[:] = [catalogue]
     os.environ[VARIABLE] = str(path)
 
 

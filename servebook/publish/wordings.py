@@ -27,7 +27,7 @@ __all__ = ["JOINTS", "NESTED", "Pattern", "Wordings"]
 #: What stands between reasons, behind what a reason is of, and between names; in this order.
 JOINTS = (("; ", -1), (": ", 1), (", ", -1))
 _BETWEEN = JOINTS[0][0]
-_COUNTED = re.compile(r"; (?=\d+ x )")  # between "3 x a reason" and "2 x another"
+_COUNTED = re.compile(r"; (?=\d[\d,]* x )")  # between "3 x a reason" and "2 x another"
 #: Fields that hold a reason, which may be several.
 NESTED = ("error", "reason", "sentence", "told", "way_out", "why")
 _NUMBER = r"[-+−]?\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?%?"
@@ -42,9 +42,14 @@ class Pattern:
     """An English pattern of the catalogue; ``own`` is how many characters are no field's."""
 
     key: str
-    regex: re.Pattern[str]
+    source: str  # of the regular expression
     own: int
     anchor: str  # a word that every wording of it holds, "" where there is none
+
+    @functools.cached_property
+    def regex(self) -> re.Pattern[str]:
+        """What fits a wording of it; compiled when one is near, for most are never needed."""
+        return re.compile(self.source, re.DOTALL)
 
 
 def _is_number(field: str) -> bool:
@@ -69,7 +74,7 @@ def _pattern(key: str, english: str) -> Pattern | None:
         before = field
     if not fields:
         return None
-    return Pattern(key, re.compile(regex, re.DOTALL), own, max(words, key=len))
+    return Pattern(key, regex, own, max(words, key=len))
 
 
 def _plain(text: str) -> str:

@@ -182,7 +182,7 @@ def _lost(
     missing = max(0, found.last_session + 1 - found.n_sessions - len(found.set_aside))
     if missing:
         notes.append(
-            f"at least {missing} requests were sent and have no record (their session numbers "
+            f"at least {missing:,} requests were sent and have no record (their session numbers "
             "are missing); requests sent last can be missing without a trace"
         )
         return missing
@@ -289,7 +289,7 @@ def _refuse(source: Source, found: Parsed) -> None:
     raise DumpError(
         name,
         "AIPerf records",
-        f"{count} lines of which none can be used, the first: {reason}",
+        f"{count:,} lines of which none can be used, the first: {reason}",
         "copy the file again",
         line=line,
     )

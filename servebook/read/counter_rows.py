@@ -295,7 +295,7 @@ class Rows:
                     "path": path,
                     "line": line,
                     "record": record,
-                    "reason": f"{key}: {reason} ({n} reading{'s' if n > 1 else ''})",
+                    "reason": f"{key}: {reason} ({n:,} reading{'s' if n > 1 else ''})",
                 }
             )
         self._grouped = {}

@@ -97,7 +97,7 @@ class EngineRows:
     def tables(self) -> Tables:
         """Tables ``engine`` and ``set_aside``."""
         for (where, record, reason), (line, n) in self._counted.items():
-            many = f" ({n} readings)" if (n or 0) > 1 else ""
+            many = f" ({n:,} readings)" if (n or 0) > 1 else ""
             self._aside.setdefault(where, []).append((line, record, f"{record}: {reason}{many}"))
         self._counted = {}
         parts = [Tables(engine=table("engine", self._rows))]

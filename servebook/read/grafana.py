@@ -79,7 +79,7 @@ def read(source: Source) -> Tables:
         try:
             legends[text] = mapped.get(text) or legend_of(text, _direction(rows))
         except ValueError as error:
-            rows.aside("series", f"column {one.place}: {error} ({len(one.cells)} readings)")
+            rows.aside("series", f"column {one.place}: {error} ({len(one.cells):,} readings)")
     named = any(legend.interface for legend in legends.values())
     option = None if named else rows.take_interface()
     stamp = rows.stamp("grid", None)
@@ -89,7 +89,7 @@ def read(source: Source) -> Tables:
         identity = (legend.device, legend.interface, legend.metric, legend.direction, legend.scope)
         if identity in seen:
             told = "a legend that says no more than another; map both in `columns:`"
-            rows.aside("series", f"column {one.place}: {told} ({len(one.cells)} readings)")
+            rows.aside("series", f"column {one.place}: {told} ({len(one.cells):,} readings)")
             continue
         seen.add(identity)
         if not whole_file:

@@ -98,8 +98,8 @@ def read(source: Source) -> Tables:
     run = _run(source, requests, asked, own, summary)
     if n_short:
         run["notes"].append(
-            f"{n_short} of {len(requests)} requests are whole replies that the client counts as "
-            "errors, because they have fewer tokens than it asked for"
+            f"{n_short:,} of {len(requests):,} requests are whole replies that the client counts "
+            "as errors, because they have fewer tokens than it asked for"
         )
     if len(requests):
         started = whole(summary.get("results_num_requests_started"))

@@ -178,7 +178,7 @@ def _short_outputs(requests: Requests) -> list[str]:
     for index in short:
         requests.change("flags", index, ["short_output"])
     note = (
-        f"{len(short)} of {len(places)} completed requests have fewer than the {top:,} output "
+        f"{len(short):,} of {len(places):,} completed requests have fewer than the {top:,} output "
         "tokens that most share: an error inside the stream leaves just that trace, and so does a "
         "model that stopped early; the dump does not say which"
     )
