@@ -11,6 +11,7 @@ killed, and starts threads; here a worker has nothing to send.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -76,6 +77,7 @@ def _worker(jobs: Sequence[Callable[[], object]], inlet: int) -> int:
     parent = os.getpid()
     if pid := fork():
         return max(pid, 0)
+    gc.freeze()  # what is here is the parent's: not worth looking through, nor copying for that
     try:
         while os.getppid() == parent and (number := os.read(inlet, 2)):
             with contextlib.suppress(Exception):
