@@ -105,6 +105,17 @@ class GapPart:
             start_ns=self.start_ns[wanted],
         )
 
+    def slice(self, begin: int, n: int) -> GapPart:
+        """The part of ``n`` of its requests from the one at ``begin`` on."""
+        own = slice(begin, begin + n)
+        return replace(
+            self,
+            request_id=self.request_id.slice(begin, n),
+            first=self.first[own],
+            count=self.count[own],
+            start_ns=self.start_ns[own],
+        )
+
     def read(self) -> tuple[Lengths, npt.NDArray[np.int32] | None]:
         """Lengths in ns, 32 or 64 bits, and tokens, of these requests, in their order."""
         gap_ns, tokens = self.data.read()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import contextlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from servebook.errors import ServebookError
+from servebook.gap_table import GapTable
 from servebook.measure.congestion import links, watched
+from servebook.measure.run_gaps import MOST
 from servebook.measure.runs import run_metrics
 from servebook.measure.stalled_gaps import (
     GAP_COLUMNS,
@@ -20,6 +23,7 @@ from servebook.measure.stalled_gaps import (
     ClassifiedRun,
     classify,
     gap_stalls,
+    stalls_of_run,
 )
 from servebook.measure.stalls import stall_summary
 from servebook.measure.step_quality import step_quality
@@ -59,33 +63,98 @@ def stalls(path: Path, output: Path | None = None) -> tuple[str, int]:
     else:
         tables, ports = read_tree(path), table("ports", [])
     seen = links(tables.samples, ports)
-    found = list(classify(tables, seen))
-    if output is not None:
-        write_gaps(gap_stalls(tables, seen, classified=found), output)
-    return _render(tables, found, seen), tables.gaps.num_rows
+    gaps = tables.gaps
+    if output is None or not isinstance(gaps, GapTable) or gaps.num_rows <= MOST:
+        kept: list[ClassifiedRun] = []
+        text = _render(
+            tables, classify(tables, seen), seen, None if output is None else kept.append
+        )
+        if output is not None:
+            write_gaps(gap_stalls(tables, seen, classified=kept), output)
+        return text, gaps.num_rows
+    with _written(output) as part, _Gaps(part, gaps) as file:
+        text = _render(tables, classify(tables, seen), seen, file.add)
+    return text, gaps.num_rows
+
+
+class _Gaps:
+    """A file of many gaps, run by run as they are classified, then those that were not."""
+
+    def __init__(self, path: Path, gaps: GapTable) -> None:
+        self._gaps = gaps
+        self._left = gaps.run_ids()
+        self._file = pq.ParquetWriter(path, _SCHEMA, compression="zstd")
+
+    def add(self, one: ClassifiedRun) -> None:
+        """The rows of a run."""
+        self._write(one.tokens.run_id, one)
+
+    def _write(self, run_id: str, one: ClassifiedRun | None) -> None:
+        self._left.remove(run_id)
+        for rows in stalls_of_run(self._gaps, run_id, one):
+            self._file.write_table(_table(rows))
+
+    def __enter__(self) -> _Gaps:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            for run_id in list(self._left):
+                self._write(run_id, None)
+        self._file.close()
 
 
 def write_gaps(gaps: pd.DataFrame, output: Path) -> None:
     """Write the columns ``GAP_COLUMNS`` of ``gap_stalls``; a file is whole or absent."""
-    written = pa.Table.from_pandas(
-        gaps[list(GAP_COLUMNS)], schema=_SCHEMA, preserve_index=False
-    ).replace_schema_metadata(None)
+    with _written(output) as part:
+        pq.write_table(_table(gaps), part, compression="zstd")
+
+
+def _table(gaps: pd.DataFrame) -> pa.Table:
+    rows = pa.Table.from_pandas(gaps[list(GAP_COLUMNS)], schema=_SCHEMA, preserve_index=False)
+    return rows.replace_schema_metadata(None)
+
+
+@contextlib.contextmanager
+def _written(output: Path) -> Iterator[Path]:
+    """A file to write into that takes the place of ``output`` when it is whole."""
     part = output.with_name(output.name + ".part")
     try:
-        pq.write_table(written, part, compression="zstd")
+        yield part
         part.replace(output)
-    except OSError as error:
+    except BaseException as error:
         part.unlink(missing_ok=True)
-        raise ServebookError(f"{output}: cannot be written: {error.strerror}") from None
+        if isinstance(error, OSError):
+            raise ServebookError(f"{output}: cannot be written: {error.strerror}") from None
+        raise
 
 
-def _render(tables: Tables, found: list[ClassifiedRun], seen: pd.DataFrame) -> str:
-    summary = stall_summary(tables, run_metrics(tables), classified=found)
+def _render(
+    tables: Tables,
+    found: Iterable[ClassifiedRun],
+    seen: pd.DataFrame,
+    each: Callable[[ClassifiedRun], None] | None = None,
+) -> str:
+    """The text; ``each`` is given every classified run, of which no more than one is held here."""
+    fits: list[pd.DataFrame] = []
+    stepless: set[str] = set()
+
+    def passed() -> Iterator[ClassifiedRun]:
+        for one in found:
+            if one.line:
+                fits.append(step_quality([one.line]))
+            else:
+                stepless.add(one.tokens.run_id)
+            if each is not None:
+                each(one)
+            yield one
+            del one  # before the next run is made
+
+    summary = stall_summary(tables, run_metrics(tables), classified=passed())
     if summary.empty:
         return "no runs found"
-    quality = step_quality(one.line for one in found if one.line)
     by_counters = set(watched(tables.runs, seen))
-    fit = {str(row["run_id"]): row for row in quality.to_dict("records")}
+    fit = {str(row["run_id"]): row for one in fits for row in one.to_dict("records")}
     words = {str(row["run_id"]): str(row["why"]) for row in summary.to_dict("records")}
     cells = {
         name: _cells(row, fit.get(name, {}), name in by_counters)
@@ -104,7 +173,13 @@ def _render(tables: Tables, found: list[ClassifiedRun], seen: pd.DataFrame) -> s
         "recovered steps. -: not known from the dump."
     )
     lines.append(_link_words(list(cells), by_counters))
-    lines += _unstepped(found)
+    lines += _unstepped([run for run in words if run in stepless])
+    lines += [
+        f"Of {row['run_id']} stalls were looked for in the first {int(row['n_told_gaps']):,} of "
+        f"{int(row['n_run_gaps']):,} gaps, {row['told_s']:.0f} s, as if it had been stopped then."
+        for row in summary.to_dict("records")
+        if not pd.isna(row["told_s"])
+    ]
     lines += [
         f"Uncertain in {row['run_id']}: {row['doubt']}."
         for row in summary.to_dict("records")
@@ -130,9 +205,8 @@ def _link_words(names: list[str], by_counters: set[str]) -> str:
     )
 
 
-def _unstepped(found: list[ClassifiedRun]) -> list[str]:
+def _unstepped(names: list[str]) -> list[str]:
     """What holds for runs whose engine steps could not be recovered."""
-    names = [one.tokens.run_id for one in found if one.line is None]
     if not names:
         return []
     return [

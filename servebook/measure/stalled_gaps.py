@@ -31,6 +31,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from servebook.gap_table import GapTable
 from servebook.measure.baseline import Baseline, Baselines, prompt_waits
 from servebook.measure.shared_steps import slow_steps, waited
 from servebook.measure.steps import Timeline, latest_ends, recovered
@@ -45,6 +46,7 @@ __all__ = [
     "ClassifiedRun",
     "classify",
     "gap_stalls",
+    "stalls_of_run",
 ]
 
 CAUSES = ("none", "prefill", "link", "unexplained")
@@ -175,22 +177,53 @@ def gap_stalls(
     ``CONGESTED``. None or empty: no stall is put down to a link. ``classified``: what
     ``classify`` found in the same tables, where it is at hand.
     """
-    n = tables.gaps.num_rows
+    found = classify(tables, links) if classified is None else classified
+    return _rows(tables.gaps, 0, found)
+
+
+def stalls_of_run(
+    gaps: GapTable, run_id: str, one: ClassifiedRun | None, most: int = 1 << 20
+) -> Iterator[pd.DataFrame]:
+    """The rows of ``gap_stalls`` of one run, as ``classify`` found it (None: it did not).
+
+    In pieces of ``most`` gaps, or of one request that has more.
+    """
+    begin = 0
+    for part in gaps.parts:
+        if part.run_id == run_id:
+            ends = np.cumsum(part.count)
+            edges = np.searchsorted(ends, np.arange(most, ends[-1], most), side="left")
+            for some in np.split(np.arange(len(part.count)), edges):
+                if len(some):
+                    piece = GapTable([part.slice(int(some[0]), len(some))])
+                    yield _rows(piece, begin, [] if one is None else [one])
+                    begin += piece.num_rows
+        else:
+            begin += part.n
+
+
+def _rows(
+    gaps: pa.Table | GapTable, begin: int, classified: Iterable[ClassifiedRun]
+) -> pd.DataFrame:
+    """``gap_stalls`` of a piece of the table ``gaps`` whose first row there is ``begin``."""
+    n = gaps.num_rows
     step_end = np.zeros(n, dtype=np.int64)
     tokens = np.full(n, np.nan)
     cause = np.full(n, -1, dtype=np.int8)
     slow, long = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     stepped = np.zeros(n, dtype=bool)
     style = np.full(n, "", dtype=object)
-    for one in classify(tables, links) if classified is None else classified:
-        rows = one.tokens.gap_row
-        cause[rows], tokens[rows] = one.cause, one.prefill_tokens
-        slow[rows], long[rows], style[rows] = one.slow, one.long, one.style
+    for one in classified:
+        rows = one.tokens.gap_row - begin
+        here = (rows >= 0) & (rows < n)
+        rows = rows[here]
+        cause[rows], tokens[rows] = one.cause[here], one.prefill_tokens[here]
+        slow[rows], long[rows], style[rows] = one.slow[here], one.long[here], one.style
         if one.line:
-            known = one.line.step_of_gap >= 0
+            known = one.line.step_of_gap[here] >= 0
             ends = np.rint(one.line.ends).astype(np.int64) + one.tokens.zero_ns
             stepped[rows] = known
-            step_end[rows[known]] = ends[one.line.step_of_gap[known]]
+            step_end[rows[known]] = ends[one.line.step_of_gap[here][known]]
     unknown = cause < 0
     names = np.array([*CAUSES, None], dtype=object)
 
@@ -203,11 +236,11 @@ def gap_stalls(
     kinds = {pa.int64(): pd.Int64Dtype()}.get
     return pd.DataFrame(
         {
-            "run_id": tables.gaps["run_id"].to_pandas().astype(object),
-            "request_id": tables.gaps["request_id"].to_pandas().astype(object),
-            "index": tables.gaps["index"].to_pandas(),
-            "end_ns": tables.gaps["end_ns"].to_pandas(types_mapper=kinds),
-            "gap_ns": tables.gaps["gap_ns"].to_pandas(types_mapper=kinds),
+            "run_id": gaps["run_id"].to_pandas().astype(object),
+            "request_id": gaps["request_id"].to_pandas().astype(object),
+            "index": gaps["index"].to_pandas(),
+            "end_ns": gaps["end_ns"].to_pandas(types_mapper=kinds),
+            "gap_ns": gaps["gap_ns"].to_pandas(types_mapper=kinds),
             "step_end_ns": whole(step_end, ~stepped),
             "is_stall": flag(cause > 0),
             "cause": names[cause],

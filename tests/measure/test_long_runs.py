@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from servebook.gap_table import GapTable
-from servebook.measure import distribution, gap_values, gaps_in_time
+from servebook.measure import distribution, gap_values, gaps_in_time, stall_report
 from servebook.measure.attribution import prefill_rate
 from servebook.measure.distribution import gap_pools
 from servebook.measure.goodput import goodput
 from servebook.measure.run_gaps import run_gaps
 from servebook.measure.runs import request_metrics, run_metrics
-from servebook.measure.stalled_gaps import classify, gap_stalls
+from servebook.measure.stall_report import stalls
+from servebook.measure.stalled_gaps import classify, gap_stalls, stalls_of_run
 from servebook.measure.stalls import stall_summary
 from servebook.measure.steady import steady
 from servebook.measure.tokens import run_tokens
@@ -145,3 +149,35 @@ def test_runs_are_classified_one_at_a_time_with_the_decode_only_ones_first(table
     alone = [one.run_id for run in order for one in run_tokens(of_run(tables, run))]
     assert alone == order
     assert len(prefill_rate(tables)) >= 2
+
+
+def test_the_file_of_stalls_is_written_run_by_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (RUN, "decode_c8"):
+        (tmp_path / "raw" / name).mkdir(parents=True)
+        for file in ("profile_export.jsonl", "phase_manifest.json"):
+            shutil.copy(RAW / name / file, tmp_path / "raw" / name / file)
+    whole = stalls(tmp_path / "raw", tmp_path / "whole.parquet")
+    monkeypatch.setattr(stall_report, "MOST", 300)
+    monkeypatch.setattr(stall_report, "stalls_of_run", partial(stalls_of_run, most=500))
+    assert stalls(tmp_path / "raw", tmp_path / "pieces.parquet") == whole
+    one, other = (pq.ParquetFile(tmp_path / f"{n}.parquet") for n in ("whole", "pieces"))
+    assert other.num_row_groups > 5
+    key = ["run_id", "request_id", "index"]
+    rows, pieces = (f.read().to_pandas().sort_values(key, ignore_index=True) for f in (one, other))
+    pd.testing.assert_frame_equal(pieces, rows, check_exact=True)
+    assert one.schema_arrow == other.schema_arrow
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_of_a_long_run_the_text_says_how_much_was_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    shutil.copy(RAW / RUN / "profile_export.jsonl", tmp_path / "run")
+    assert "looked for" not in stalls(tmp_path)[0]
+    monkeypatch.setattr("servebook.measure.run_gaps.MOST", 1000)
+    text, n = stalls(tmp_path)
+    (line,) = [line for line in text.splitlines() if "looked for" in line]
+    assert f"of {n:,} gaps" in line
