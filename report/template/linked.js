@@ -65,11 +65,21 @@
     }
   }
 
-  function choose(plot, view, choices) {
-    const old = plot.parentNode.querySelector(".choice");
+  function choice(name) {
     const box = document.createElement("label");
-    box.className = "choice";
     const list = document.createElement("select");
+    box.className = name;
+    box.append(page.say("run") + " ", list);
+    return [box, list];
+  }
+
+  // The list has its place from the start, so that nothing moves when it comes.
+  for (const plot of document.querySelectorAll(".plot[data-choices]")) plot.before(choice("choice waiting")[0]);
+
+  function choose(plot, view, choices) {
+    const place = plot.parentNode.querySelector(".choice");
+    const old = place && !place.classList.contains("waiting") ? place : null;
+    const [box, list] = choice("choice");
     for (const [value, name] of choices.values) {
       const option = document.createElement("option");
       option.value = value;
@@ -84,8 +94,7 @@
     };
     if (old && list.value !== choices.values[0][0]) show();
     list.addEventListener("change", show);
-    box.append(page.say("run") + " ", list);
-    if (old) old.replaceWith(box);
+    if (place) place.replaceWith(box);
     else plot.before(box);
   }
 

@@ -15,7 +15,8 @@
   const words = JSON.parse(document.getElementById("words").textContent);
   const say = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (all, name) => (name in values ? values[name] : all));
   const count = (key, n) => say(`${key}.${n === 1 ? "one" : "many"}`, { n: n.toLocaleString("en") });
-  const page = { live: live, drawn: [], patch: (spec) => spec, say: say, count: count };
+  const idle = () => new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 0)));
+  const page = { live: live, drawn: [], patch: (spec) => spec, say: say, count: count, idle: idle };
   window.servebook = page;
 
   // The page keeps rows as columns, and the look that charts share once.
@@ -92,8 +93,6 @@
     return new Response(unpacking).text();
   }
 
-  const idle = () => new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 0)));
-
   let running = null;
   const prepared = () => (running = running || prepare());
   async function prepare() {
@@ -105,17 +104,52 @@
     script.textContent = vega;
     document.head.append(script);
     await idle();
-    return packed;
+    const box = document.createElement("div");
+    const first = await window.vegaEmbed(box, { marks: [] }, { ...options(), mode: "vega" });
+    const View = first.view.constructor;
+    first.finalize();
+    await idle();
+    return { packed: packed, View: paced(View) };
   }
+
+  // A view that lets the page breathe between being made and being drawn.
+  const paced = (View) =>
+    class extends View {
+      async runAsync(...how) {
+        if (!this.begun) {
+          this.begun = true;
+          await pause();
+        }
+        return super.runAsync(...how);
+      }
+    };
 
   const options = () => ({
     ast: true,
     actions: false,
     renderer: "svg",
     loader: loader,
-    patch: page.patch,
+    hover: false,
     tooltip: { theme: dark.matches ? "dark" : "light" },
   });
+
+  const pause = () => new Promise((done) => setTimeout(done, 0));
+
+  // Vega-Embed compiles, parses and draws in one go. Here each is a task of its own: the first call ends
+  // when the chart is compiled, the second takes it from there.
+  async function embed(box, spec, View) {
+    const done = new Error("compiled");
+    let compiled = null;
+    const patch = (vega) => {
+      compiled = page.patch(vega);
+      throw done;
+    };
+    await window.vegaEmbed(box, spec, { ...options(), patch: patch }).catch((error) => {
+      if (error !== done) throw error;
+    });
+    await pause();
+    return window.vegaEmbed(box, compiled, { ...options(), mode: "vega", viewClass: View });
+  }
 
   const drawnWidth = (box) => {
     const svg = box.querySelector("svg");
@@ -129,22 +163,23 @@
     box.setAttribute("aria-hidden", "true"); // the plot around it says in words what it shows
     plot.append(box);
     try {
-      const spec = unpacked(await prepared(), plot.dataset.chart);
+      const { packed, View } = await prepared();
+      const spec = unpacked(packed, plot.dataset.chart);
       const natural = Number(plot.dataset.natural);
       let result;
       // A chart that is a little too wide for a wide card shrinks as a whole.
       if (natural <= room + 1 || room >= WIDE) {
-        result = await window.vegaEmbed(box, spec, options());
+        result = await embed(box, spec, View);
       } else {
         const extra = (natural - span(spec)) / across(spec);
         let width = Math.max(120, room - extra);
         const letters = Math.max(20, Math.floor((room - BESIDE) / LETTER));
-        result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width), letters), options());
+        result = await embed(box, refit(spec, (w) => Math.min(w, width), letters), View);
         const excess = drawnWidth(box) - room;
         if (excess > 1) {
           result.finalize();
           width = Math.max(100, width - excess);
-          result = await window.vegaEmbed(box, refit(spec, (w) => Math.min(w, width), letters), options());
+          result = await embed(box, refit(spec, (w) => Math.min(w, width), letters), View);
         }
       }
       for (const old of [...plot.children]) if (old !== box) old.remove();

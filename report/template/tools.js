@@ -138,11 +138,13 @@
     bar.setAttribute("aria-label", page.say("tools", { title: figure.querySelector("h3").textContent }));
     status.setAttribute("role", "status");
     if (table) {
-      const rows = Number(table.dataset.rows);
-      const shown = table.tBodies[0].rows.length;
-      const told = page.count("rows", rows);
-      const done = shown < rows ? page.say("copied_part", { shown: shown, rows: told }) : page.say("copied", { rows: told });
-      bar.append(button(page.say("copy_csv"), async () => ((await copy(csv(table))) ? done : page.say("not_copied")), status));
+      const copied = async () => {
+        if (!(await copy(csv(table)))) return page.say("not_copied");
+        const [rows, shown] = [Number(table.dataset.rows), table.tBodies[0].rows.length];
+        const told = page.count("rows", rows);
+        return shown < rows ? page.say("copied_part", { shown: shown, rows: told }) : page.say("copied", { rows: told });
+      };
+      bar.append(button(page.say("copy_csv"), copied, status));
     }
     if (plot) {
       const saved = (blob, kind) => {
@@ -165,11 +167,10 @@
   }
 
   // Tables sort by any column: up, down, and back to the order of the page.
-  const collator = new Intl.Collator("en", { numeric: true });
-  for (const table of document.querySelectorAll("main table")) {
-    const body = table.tBodies[0];
-    if (!body || body.rows.length < 2 || !table.tHead) continue;
-    const before = [...body.rows];
+  let collator = null;
+  const alike = (a, b) => (collator = collator || new Intl.Collator("en", { numeric: true })).compare(a, b);
+  function sortable(table) {
+    const before = [...table.tBodies[0].rows];
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
       const press = document.createElement("button");
@@ -189,10 +190,26 @@
           const [x, y] = [keys.get(a), keys.get(b)];
           // What is not known stays at the end, whichever way the column is sorted.
           if (x === "" || y === "") return (x === "") - (y === "");
-          return sign * (numeric ? Number(x) - Number(y) : collator.compare(x, y));
+          return sign * (numeric ? Number(x) - Number(y) : alike(x, y));
         };
-        body.append(...(next === "none" ? before : [...before].sort(compare)));
+        table.tBodies[0].append(...(next === "none" ? before : [...before].sort(compare)));
       });
     });
   }
+
+  // Their buttons are as large as the words that they hold, so they can come later: when somebody opens
+  // what a table is folded into, or one table after the other when there is nothing else to do.
+  const waiting = new Set([...document.querySelectorAll("main table")].filter((table) => table.tHead && table.tBodies[0] && table.tBodies[0].rows.length > 1));
+  const prepare = (table) => waiting.delete(table) && sortable(table);
+  for (const table of waiting) {
+    const fold = table.closest("details");
+    if (fold) fold.addEventListener("toggle", () => prepare(table), { once: true });
+  }
+  async function prepareAll() {
+    for (const table of waiting) {
+      await page.idle();
+      prepare(table);
+    }
+  }
+  window.addEventListener("load", prepareAll);
 })();

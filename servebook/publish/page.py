@@ -46,8 +46,9 @@ __all__ = [
     "repeated",
 ]
 
-#: The page's own scripts, in the order in which they run.
+#: The scripts at the end of the page, in the order in which they run; and one before its body.
 SCRIPTS = ("page.js", "linked.js", "tools.js", "zoom.js")
+ARRIVING = "arriving.js"
 
 MOST_ROWS = 100
 OPEN_ROWS = 12  # a table without a chart is folded when it is longer, unless it asks to be open
@@ -235,6 +236,21 @@ class _Exporter(TemplateExporter):
         return environment
 
 
+_SIZE = re.compile(r'<svg\b[^>]*? width="([\d.]+)" height="([\d.]+)"')
+
+
+def drawn_size(svg: str) -> str:
+    """How many pixels a drawing takes, as CSS: a browser knows its place without looking into it.
+
+    >>> drawn_size('<svg xmlns="http://www.w3.org/2000/svg" width="640" height="310.5">')
+    '--w:640;--h:310.5'
+    >>> drawn_size("")
+    ''
+    """
+    found = _SIZE.match(svg)
+    return f"--w:{found[1]};--h:{found[2]}" if found else ""
+
+
 def _asset(template: Path, name: str) -> str:
     return (template / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
@@ -250,7 +266,7 @@ def render(
     them when the first chart comes into view, and runs the bundle, which the policy allows by the
     hash of the unpacked text.
     """
-    scripts = [_asset(template, name) for name in SCRIPTS]
+    arriving, *scripts = (_asset(template, name) for name in (ARRIVING, *SCRIPTS))
     texts = text.load(template.parent / "text", language)
     look = shared_config(figure.spec for figure in content.figures if figure.spec)
     again = repeated(content)
@@ -258,7 +274,9 @@ def render(
         figure.id: {
             **figure.fields,
             "svg": Markup(figure.svg),
+            "size": drawn_size(figure.svg),
             "spec": figure.spec is not None,
+            "choices": "choices" in ((figure.spec or {}).get("usermeta") or {}),
             "chapter": figure.chapter,
             "again": again[figure.id],
         }
@@ -268,10 +286,11 @@ def render(
     page = {
         "about": {**asdict(about), "reconstructed": about.reconstructed},
         "absent": ABSENT,
+        "arriving": Markup(arriving),
         "chapters": [{"slug": c.slug, "title": c.title} for c in content.chapters],
         "bundle": deflated(bundle),
         "charts": deflated(unturned(_json({"look": look, "charts": charts}))),
-        "csp": policy([bundle, *scripts]),
+        "csp": policy([bundle, arriving, *scripts]),
         "description": _description(content, about, texts),
         "figures": figures,
         "kinds": KINDS,
