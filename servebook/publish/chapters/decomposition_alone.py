@@ -64,6 +64,7 @@ def alone(campaign: Campaign) -> Figure:
         table=pd.DataFrame(
             {
                 "Factor": found["factor"],
+                "First over second": found["ratio"],
                 "First": common.labels(campaign, found["baseline"]),
                 "Level": [
                     level(settings[b], f)
@@ -77,7 +78,6 @@ def alone(campaign: Campaign) -> Figure:
                 "Workload": found["workload"],
                 "Client": found["client"],
                 "Requests in flight": found["concurrency"],
-                "First over second": found["ratio"],
             }
         ),
         open_table=len(found) <= 8,

@@ -117,14 +117,14 @@ def _row(part: pd.DataFrame, letters: dict[tuple[str, str], str]) -> dict[str, o
         "client": far["client"],
         "metric": words.told(metric.label) + own,
         "unit": metric.unit,
-        "run": far["run_id"],
         "ours": _rounded(far["ours"]),
         "client's own": _rounded(far["native"]),
-        "differs by definition": letters[str(far["client"]), str(far["kind"])],
         "theirs recomputed": _rounded(far["theirs_recomputed"]),
         "deviation (%)": round(100 * float(far["theirs_deviation"]), 4) + 0.0,
-        "runs": len(part),
         "largest (%)": round(100 * float(part["theirs_deviation"].abs().max()), 4) + 0.0,
+        "differs by definition": letters[str(far["client"]), str(far["kind"])],
+        "runs": len(part),
+        "run": far["run_id"],
     }
 
 

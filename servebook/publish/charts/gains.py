@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import altair as alt
@@ -27,7 +28,9 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
 
     """
     top = max(2.15, float(steps["gain"].max()) * 1.05)
-    bottom = min(0.75, float(steps["gain"].min()) * 0.95)
+    least = float(steps["gain"].min())
+    # Where throughput fell, the axis reaches the tick below.
+    bottom = 0.75 if least > 0.79 else math.floor(2 * least) / 2 - 0.04
     x_range, _ = counts_axis(list(steps["middle"]))
     x_range = (x_range[0] * 0.9, x_range[1] * 1.05)
     names = steps.drop_duplicates("middle").sort_values("middle", kind="stable")

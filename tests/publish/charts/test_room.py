@@ -1,0 +1,179 @@
+"""Words have room: beside bars, above rows, in a column at the right; far dots press no axis."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+import vl_convert
+
+from servebook.publish.chapters.common import _lines
+from servebook.publish.chapters.decode import _elsewhere
+from servebook.publish.chapters.mixed import _named
+from servebook.publish.charts import cells, deviations, differences
+from servebook.publish.charts.engine_side import running_and_waiting
+from servebook.publish.charts.gains import per_doubling
+from servebook.publish.charts.layout import axis_end
+from servebook.publish.charts.parts import stacked
+from servebook.publish.charts.shares import of_a_whole
+from servebook.publish.spec import specification
+
+LONG = "host-by-snmp / host-by-prometheus, eth0 out"
+PLACE = re.compile(r"translate\((-?[\d.]+),")
+
+
+def drawn(chart: Any, width: int) -> dict[str, float]:
+    """Each text of the picture at this width, with the x at which it begins."""
+    svg = vl_convert.vegalite_to_svg(specification(chart) | {"width": width}, vl_version="6.4")
+    found: dict[str, float] = {}
+
+    def walk(node: ElementTree.Element, x: float) -> None:
+        if (place := PLACE.match(node.get("transform", ""))) is not None:
+            x += float(place[1])
+        if node.tag.endswith("text"):
+            found["".join(node.itertext())] = x
+        for child in node:
+            walk(child, x)
+
+    walk(ElementTree.fromstring(svg), 0.0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ends", "texts", "end"),
+    [
+        ([100.0, 50.0], ["", ""], 103.0),  # no words: a little air
+        ([100.0], ["x" * 10], 100 / (1 - (64 + 12) / 320)),
+        ([100.0, 10.0], ["", "x" * 10], 103.0),  # words beside a short bar need no room
+        ([100.0], ["x" * 80], 200.0),  # at most half of the plot
+    ],
+)
+def test_an_axis_ends_where_words_beside_bars_do(
+    ends: list[float], texts: list[str], end: float
+) -> None:
+    assert axis_end(ends, texts) == pytest.approx(end)
+
+
+def bars(text: str) -> Any:
+    part = {"row": "a", "part": "p", "low": 0.0, "high": 10.0, "colour": "#0072B2", "tip": "x"}
+    end = {"row": "a", "label": "row a", "end": 10.0, "measured": 8.0, "text": text}
+    return stacked(pd.DataFrame([part]), pd.DataFrame([end]), "ms")
+
+
+@pytest.mark.parametrize("width", [340, 790])
+def test_words_end_inside_the_picture(width: int) -> None:
+    start = drawn(bars("75 % waiting"), width)["75 % waiting"]
+    assert start + 6.0 * len("75 % waiting") <= width
+
+
+def test_a_bar_takes_most_of_a_wide_picture() -> None:
+    assert drawn(bars("1"), 790)["1"] > 0.85 * 790
+
+
+def test_a_long_name_ends_in_an_ellipsis_on_a_phone_only() -> None:
+    name = "Chunks read one by one: " + "24 one by one, 2 bunched and 12 not told"
+    part = {"row": "a", "label": name, "part": "p", "start": 0.0, "end": 1.0}
+    chart = of_a_whole(pd.DataFrame([{**part, "colour": "#8a8a8a", "tip": "x"}]), "share")
+    assert name in drawn(chart, 790)
+    shown = [text for text in drawn(chart, 300) if text.startswith("Chunks")]
+    assert shown
+    assert all(text.endswith("…") for text in shown)
+
+
+def two_dots(far: float) -> Any:
+    rows = [(f"row {i}", d, "TTFT mean") for i, d in enumerate([-0.05, 0.02, 0.04, 0.1, far])]
+    frame = pd.DataFrame(rows, columns=["row", "deviation", "kind"])
+    return differences.around_zero(frame.assign(tip="x", front=True), "there against here")
+
+
+@pytest.mark.parametrize(("far", "log"), [(0.2, False), (2.5, True)])
+def test_a_far_dot_makes_the_axis_logarithmic_and_the_title_say_so(far: float, log: bool) -> None:
+    shown = drawn(two_dots(far), 790)
+    assert ("there against here (log beyond ±10 %)" in shown) is log
+    assert ("there against here" in shown) is not log
+    assert ("+100 %" in shown) is log
+
+
+@pytest.mark.parametrize("name", ["TTFT mean", LONG])
+def test_a_long_name_of_a_row_stands_above_it(name: str) -> None:
+    frame = pd.DataFrame({"row": [name], "deviation": [0.002], "verdict": ["agrees"], "tip": ["x"]})
+    shown = drawn(deviations.around_zero(frame, "second over first", band=0.01), 330)
+    assert name in shown  # in full
+    zero = shown["0 %"]
+    assert zero > 100
+    assert (shown[name] < 10) is (name == LONG)
+
+
+def test_bars_of_the_engine_begin_at_the_left_edge_with_their_names_above() -> None:
+    rows = pd.DataFrame(
+        {
+            "row": ["16 slots, chunked · mixed · 24 set"],
+            "running": [16.0],
+            "waiting": [8.0],
+            "set": [24.0],
+            "colour": ["#0072B2"],
+            "text": ["16 ran, 8 waited"],
+        }
+    )
+    limits = pd.DataFrame({"row": rows["row"], "slots": [16.0]})
+    shown = drawn(running_and_waiting(rows, limits), 340)
+    assert shown["16 slots, chunked · mixed · 24 set"] < 10
+    assert shown["16 ran, 8 waited"] + 6.0 * 16 <= 340
+
+
+def test_gains_are_named_at_the_right_of_their_dots() -> None:
+    row = {"concurrencies": "2→4", "gain": 0.6, "text": "×0.60", "colour": "#0072B2"}
+    look = {"series": "a", "label": "a, b", "name": "a", "ink": "#005D91", "shape": "circle"}
+    shown = drawn(per_doubling(pd.DataFrame([{"middle": 2.83, **row, **look}])), 790)
+    assert {"a", "no gain", "as the load", "×0.60", "×0.5"} <= set(shown)
+    assert shown["a"] == shown["no gain"] > shown["×0.60"]
+
+
+@pytest.mark.parametrize(("n", "low"), [(2, True), (4, False)])
+def test_one_step_needs_less_height_than_a_grid(n: int, low: bool) -> None:
+    place = range(n)
+    points = pd.DataFrame({"column": place, "value": 100.0, "series": "a", "label": "x"})
+    look = {"colour": "#0072B2", "ink": "#005D91", "shape": "circle", "tip": "x"}
+    columns = pd.DataFrame({"column": place, "head": "h", "empty": False, "lacking": ""})
+    none = pd.DataFrame(columns=["column", "value", "low", "high", "middle", "text"])
+    spec = specification(cells.grid(points.assign(**look), columns, none, none, "tokens/s"))
+    assert spec["height"] == (250 if low else 400)
+
+
+def test_a_running_batch_far_below_the_load_names_the_load() -> None:
+    rows = pd.DataFrame(
+        {"running_batch": [31.0, 63.5], "concurrency": [32, 128], "tpot_mean_ms": [21.0, 28.0]}
+    )
+    found = _elsewhere(rows, "tpot_mean_ms")
+    assert found.to_dict("records") == [
+        {"concurrency": 63.5, "value": 28.0, "text": "128 in flight"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "lines"),
+    [
+        (["16 slots"], ["16 slots"]),
+        (["8 slots", "AIPerf", "512/1"], ["8 slots", "AIPerf · 512/1"]),
+        (["8 slots", "vLLM bench serve", "512/1"], ["8 slots", "vLLM bench serve", "512/1"]),
+        (["a", "AIPerf", "512/1", "KV reuse"], ["a", "AIPerf · 512/1", "KV reuse"]),
+    ],
+)
+def test_a_name_has_as_few_lines_as_fit(parts: list[str], lines: list[str]) -> None:
+    assert _lines(parts) == lines
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ([("p99", "111 ms"), ("p99.9", "111 ms")], ["p99 = p99.9 = 111 ms"]),
+        ([("p99", "28 ms"), ("p99.9", "62 ms")], ["p99 28 ms", "p99.9 62 ms"]),
+        ([("p99", "28 ms")], ["p99 28 ms"]),
+        ([], []),
+    ],
+)
+def test_equal_percentiles_share_a_line(given: list[tuple[str, str]], lines: list[str]) -> None:
+    assert _named(given) == lines
