@@ -1,6 +1,6 @@
 """A campaign of any size whose tokens follow the clock of an engine, as those of a real one do.
 
-Two AIPerf runs: ``mixed_c16`` takes nine tenths of the bytes, ``decode_c16`` the rest. Sixteen
+Two AIPerf runs: ``mixed_c16`` takes nine tenths of the gaps, ``decode_c16`` the rest. Sixteen
 requests run at all times; each decode step takes 6 ms give or take 50 µs, each prompt a step of its
 own that stops the others, and the client delivers each token some 20 µs late. The record around the
 gaps is one of ``data/loopback``. What ``benchmarks/dumps.py`` writes follows no clock at all.
@@ -19,7 +19,6 @@ __all__ = ["campaign"]
 
 LOOPBACK = Path(__file__).resolve().parents[1] / "data" / "loopback" / "raw"
 LANES, TOKENS = 16, 1000
-_BYTES_A_GAP = 10.5
 _STEP_NS, _NOISE_NS, _LATE_NS = 6e6, 5e4, 2e4
 _PROMPT_TOKENS = {"mixed": (512, 4096), "decode": (16, 16)}
 _TOKENS_A_S = 50_000
@@ -36,12 +35,12 @@ runs:
 """
 
 
-def campaign(folder: Path, n_bytes: int) -> Path:
-    """A folder with ``campaign.yaml`` and two runs of ``n_bytes`` together, about."""
+def campaign(folder: Path, n_gaps: float) -> Path:
+    """A folder with ``campaign.yaml`` and two runs of ``n_gaps`` together, 10.5 bytes each."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "campaign.yaml").write_text(_MANIFEST)
     for workload, share in (("mixed", 0.9), ("decode", 0.1)):
-        _run(folder / "raw" / f"{workload}_c{LANES}", workload, int(n_bytes * share))
+        _run(folder / "raw" / f"{workload}_c{LANES}", workload, n_gaps * share)
     return folder
 
 
@@ -51,9 +50,9 @@ def _record() -> dict[str, Any]:
     return next(r for r in records if r["metadata"]["phase_kind"] == "profiling")
 
 
-def _run(folder: Path, workload: str, n_bytes: int) -> None:
+def _run(folder: Path, workload: str, n_gaps: float) -> None:
     rng = np.random.default_rng(0)
-    n_requests = max(LANES, round(n_bytes / (_BYTES_A_GAP * TOKENS)))
+    n_requests = max(LANES, round(n_gaps / (TOKENS - 1)))
     # Of each lane one request after the other; lanes are apart by equal parts of a request.
     lane = np.arange(n_requests) % LANES
     begin = 1 + lane * (TOKENS // LANES) + (TOKENS - 1) * (np.arange(n_requests) // LANES)

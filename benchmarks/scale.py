@@ -1,6 +1,11 @@
 """What grows with what: reading and measuring one AIPerf dump of 1, 10, 100 million gaps.
 
     python benchmarks/scale.py 1 10 100
+    python benchmarks/scale.py --build 1 10 100
+
+The second line builds whole pages, of two runs with so many gaps together, whose tokens follow the
+clock of an engine (``engine_dumps.py``), with an empty cache: memory of the largest process and of
+all together (``memory.py``), the CPU time of all, the size of the page.
 
 Each step runs in a process of its own, so that its memory is its own: ``read`` identifies, hashes,
 reads and writes the cache; ``again`` finds the tables there; ``measure`` computes every metric of
@@ -53,12 +58,41 @@ def _cpu_s() -> float:
     return sum(use.ru_utime + use.ru_stime for use in map(resource.getrusage, kinds))
 
 
+def builds(words: list[str]) -> int:
+    """Print one row per whole build."""
+    import engine_dumps
+    import memory
+
+    print(
+        "| million gaps | dumps, MB | CPU s | wall s | largest process, MB | all, MB | page, MB |"
+    )
+    print("|---:|---:|---:|---:|---:|---:|---:|")
+    for millions in map(float, words or ["1"]):
+        work = Path(tempfile.mkdtemp(prefix="scale-"))
+        try:
+            folder = engine_dumps.campaign(work / "engine", millions * 1e6)
+            n_mb = sum(path.stat().st_size for path in folder.rglob("*.jsonl")) / 1e6
+            command = [sys.executable, "-m", "servebook", "build", folder, "-o", work / "out"]
+            took = memory.watched(command, {"SERVEBOOK_CACHE": str(work / "cache")})
+            page = (work / "out" / "engine.html").stat().st_size
+            print(
+                f"| {millions:.0f} | {n_mb:,.0f} | {took['cpu_s']:.0f} | {took['wall_s']:.0f} "
+                f"| {took['largest_mb']:,.0f} | {took['together_mb']:,.0f} | {page / 1e6:.2f} |",
+                flush=True,
+            )
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return 0
+
+
 def main(words: list[str]) -> int:
     """Print one row per size and step."""
     if words[:1] == ["--step"]:
         print(json.dumps(step(words[1], Path(words[2]))))
         return 0
     sys.path.insert(0, str(Path(__file__).parent))
+    if words[:1] == ["--build"]:
+        return builds(words[1:])
     import dumps
 
     print("| million gaps | step | dump, MB | CPU s | wall s | CPU ns a gap | peak MB | cache MB |")

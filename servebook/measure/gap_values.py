@@ -92,7 +92,7 @@ class GapValues:
 
 def values_by_run(
     tables: Tables,
-    requests: pd.DataFrame | None = None,
+    requests: pd.DataFrame | pa.Table | None = None,
     wanted: npt.NDArray[np.bool_] | None = None,
 ) -> dict[str, GapValues]:
     """The gaps of each run that has any, by run_id.

@@ -74,8 +74,15 @@ def request_metrics(tables: Tables) -> pd.DataFrame:
     e2e_ms, ttft_ms, tpot_ms, ttft_from_scheduled_ms, send_delay_ms (NaN where undefined).
     In runs whose clock is "none" times count from each request's own start.
     """
-    table = tables.requests
-    table = table.filter(pc.equal(table["phase"], "profiling"))
+    return _of_requests(tables, _profiling(tables))
+
+
+def _profiling(tables: Tables) -> pa.Table:
+    return tables.requests.filter(pc.equal(tables.requests["phase"], "profiling"))
+
+
+def _of_requests(tables: Tables, table: pa.Table, *, named: bool = True) -> pd.DataFrame:
+    """``request_metrics``; a text per request takes much memory, so request_id can be left out."""
     clock = dict(
         zip(
             tables.runs["run_id"].to_pylist(),
@@ -84,10 +91,11 @@ def request_metrics(tables: Tables) -> pd.DataFrame:
         )
     )
     run_id = table["run_id"].to_pandas().astype(object)
+    names = {"request_id": table["request_id"].to_pandas().astype(object)} if named else {}
     out = pd.DataFrame(
         {
             "run_id": run_id,
-            "request_id": table["request_id"].to_pandas().astype(object),
+            **names,
             "status": table["status"].to_pandas().astype(object),
             "error_kind": table["error_kind"].to_pandas().astype(object),
             "short_output": _has_flag(table["flags"], "short_output"),
@@ -147,8 +155,10 @@ def run_metrics(tables: Tables) -> pd.DataFrame:
     no common clock) or "". ``itl_basis`` is "token", "chunk" (several tokens a chunk) or "".
     """
     runs = tables.runs.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    requests = request_metrics(tables)
-    gaps = values_by_run(tables, requests, requests["status"].to_numpy() == "ok")
+    profiling = _profiling(tables)
+    requests = _of_requests(tables, profiling, named=False)
+    names = profiling.select(["run_id", "request_id"])
+    gaps = values_by_run(tables, names, requests["status"].to_numpy() == "ok")
     pooled = each_run(statistics, ((own, ITL_STATISTICS) for own in gaps.values()))
     itl = dict(zip(gaps, (found for _, found in pooled), strict=True))
     by_run = requests.groupby("run_id", sort=False).indices
