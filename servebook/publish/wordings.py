@@ -124,6 +124,9 @@ class Wordings:
                 for name, value in fields.items()
             }
             return self._texts[pattern.key].format(**told)
+        what, bracket, reason = wording.removesuffix(")").rpartition(" (")
+        if bracket and wording.endswith(")") and self._is_one(what) and self._is_one(reason):
+            return f"{self._kept(what, depth + 1)} ({self._kept(reason, depth + 1)})"
         what, colon, reason = wording.partition(": ")
         if colon and all(map(self._is_one, self._reasons(tuple(reason.split(_BETWEEN))))):
             return f"{what}{colon}{self._kept(reason, depth + 1)}"

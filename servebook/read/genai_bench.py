@@ -204,10 +204,16 @@ def _notes(requests: Requests, about: Mapping[str, Any], cut: Trim) -> list[str]
             "throughputs of a short run are too low"
         )
     if cut.first or cut.last:
-        ends = [f"the {end} {n}" for end, n in (("first", cut.first), ("last", cut.last)) if n]
+        ends = (
+            f"the first {cut.first} and the last {cut.last}"
+            if cut.first and cut.last
+            else f"the first {cut.first}"
+            if cut.first
+            else f"the last {cut.last}"
+        )
         notes.append(
-            f"the client leaves {' and '.join(ends)} requests out of its statistics; here they "
-            "count, because its duration holds them"
+            f"the client leaves {ends} requests out of its statistics; here they count, because "
+            "its duration holds them"
         )
     engine = [text(about.get(f"server_{key}")) for key in ("engine", "version")]
     gpus = [text(about.get(f"server_gpu_{key}")) for key in ("count", "type")]

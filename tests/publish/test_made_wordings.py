@@ -13,6 +13,7 @@ from servebook.publish.wordings import Wordings
 
 #: Modules, or functions and names in them, whose wordings never come to page or charts.
 NOT_SHOWN = {
+    "errors.py:_LocatedError.__init__": "for the terminal; tables show an error's `reason`",
     "explain/engine.py": "a model's arguments: faults of a programmer",
     "explain/ledger_rows.py": "a wrong row of published.csv ends the command",
     "explain/next_run.py": "commands for a shell",

@@ -17,8 +17,6 @@ PATTERNS = {
     "{client} counts the {n} cut requests": "die {n} gekappten zählt {client}",
     "{client} spans valid requests only; ours all": "{client} nimmt gültige; wir alle",
     "expected {expected}, found {found}; {way_out}": "{found} statt {expected}; {way_out}",
-    "expected {expected}, found {found} ({reason}); {way_out}": "{found} (da {reason}) statt "
-    "{expected}; {way_out}",
     "{key}: {reason} ({n} readings)": "{key}: {reason} ({n} Werte)",
     "a list": "eine Liste",
     "a summary; nothing to recompute": "Auszug; nichts nachzurechnen",
@@ -42,7 +40,8 @@ KNOWN = Wordings(ENGLISH, GERMAN)
         ("map it: `{ts: NAME}`", "zuordnen: `{ts: NAME}`"),
         # Reasons in reasons.
         ("expected a list, found b; copy it again", "b statt eine Liste; neu kopieren"),
-        ("expected a list, found x (no value); stop", "x (da kein Wert) statt eine Liste; stop"),
+        ("expected x, found 3 slots (no value); stop", "3 Plätze (kein Wert) statt x; stop"),
+        ("x (no value)", "x (no value)"),
         ("rx: no value (7 readings)", "rx: kein Wert (7 Werte)"),
         # Lists of reasons, some of which hold what stands between two.
         ("no value; a list", "kein Wert; eine Liste"),

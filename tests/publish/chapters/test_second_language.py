@@ -18,18 +18,26 @@ from test_any_campaign import CAMPAIGNS
 
 from servebook.publish import chapters, diff, diff_words, text, words
 from servebook.publish.chapters import (
+    appendix,
     confidence,
     decode,
     decomposition,
     engine_side,
+    fabric,
     goodput,
     goodput_cost,
+    limit,
     matched,
+    memory,
     mixed,
     overview,
     prefill,
     reuse,
+    same_traffic,
+    scale_out,
     setup,
+    stall_arithmetic,
+    token_cost,
     trust,
     trust_definitions,
     trust_summaries,
@@ -41,7 +49,7 @@ from servebook.publish.display import payload
 from servebook.publish.output import Figure
 from servebook.publish.page import counted
 from servebook.publish.spec import specification
-from servebook.read.campaign import Campaign
+from servebook.read.campaign import Campaign, load
 
 #: Letters of another width: no text of the catalogue has one, every one of the made-up language.
 WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in string.ascii_letters}
@@ -157,6 +165,50 @@ def test_nothing_stays_english(kind: str, name: str) -> None:
 def test_nothing_stays_english_of_the_shipped_campaign(name: str) -> None:
     with text.speaking(made_up()):
         assert english(loopback(), FUNCTIONS[name](loopback()), all_words) == []
+
+
+@functools.cache
+def nodes() -> Campaign:
+    return load(Path(__file__).parents[3] / "data" / "b300-two-nodes")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [appendix.settings, fabric.bytes_per_token, fabric.over_time,
+     limit.beyond_slots, limit.cap, memory.fit, same_traffic.headroom, scale_out.more_nodes,
+     stall_arithmetic.tail_range, token_cost.byte_formula],
+)  # fmt: skip
+def test_nothing_stays_english_of_links_and_limits(function: Callable[[Campaign], Any]) -> None:
+    with text.speaking(made_up()):
+        assert english(nodes(), function(nodes()), all_words) == []
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Campaign:
+    """A campaign of a dump of each client, counter and engine, and of two thirds of each."""
+    root, fixtures = tmp_path_factory.mktemp("dumps"), project_root / "tests" / "fixtures"
+    for path in sorted(
+        p for k in ("clients", "counters", "engine") for p in fixtures.glob(f"{k}/**/*")
+    ):
+        if path.is_file():
+            content = path.read_bytes()
+            for folder, part in (("whole", content), ("torn", content[: len(content) * 2 // 3])):
+                copy = root / folder / path.relative_to(fixtures)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(part)
+    (root / "campaign.yaml").write_text("servebook: 1\nname: dumps\n", encoding="utf-8")
+    return load(root)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [appendix.findings, appendix.notes, fabric.watched, setup.runs, setup.workloads,
+     trust.accounting, trust.clocks, trust.failures, trust_definitions.other_definitions],
+)  # fmt: skip
+def test_no_reason_stays_english(function: Callable[[Campaign], Any], dumps: Campaign) -> None:
+    assert dumps.tables.refused.num_rows > 5
+    with text.speaking(made_up()):
+        assert english(dumps, function(dumps), all_words) == []
 
 
 def test_the_measure_finds_what_is_english() -> None:
