@@ -9,46 +9,21 @@ from servebook.measure.goodput import ATTAINED
 from servebook.measure.goodput import goodput as _goodput
 from servebook.publish import words
 from servebook.publish.chapters import common
-from servebook.publish.chapters.goodput_base import CONDITION, drawn, points, rows_of, shown
+from servebook.publish.chapters.goodput_base import (
+    CONDITION,
+    drawn,
+    limits_in_words,
+    points,
+    rows_of,
+    shown,
+)
 from servebook.publish.chapters.sweep import limits
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
 from servebook.publish.text import say
 from servebook.read.campaign import Campaign
-from servebook.read.manifest_gates import slo_parts
 
-__all__ = ["limits_in_words", "served", "verdict"]
-_FAMILIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL"}
-_STATISTICS = {
-    "": "goodput.statistics.mean",
-    "mean": "goodput.statistics.mean",
-    "p50": "goodput.statistics.p50",
-    "max": "goodput.statistics.max",
-}
-
-
-def limits_in_words(slos: dict[str, float]) -> str:
-    """The limits as a list of words.
-
-    >>> limits_in_words({"ttft_ms": 200.0, "itl_p99_ms": 15.0})
-    'TTFT at most 200 ms and p99 ITL at most 15 ms'
-    """
-    parts = []
-    for name, limit in slos.items():
-        family, statistic = slo_parts(name)
-        which = ""
-        if family == "itl":
-            known = _STATISTICS.get(statistic or "")
-            which = say(known) if known else f"{statistic} "
-        parts.append(
-            say(
-                "goodput.limits_in_words.part",
-                which=which,
-                family=_FAMILIES.get(family) or say("goodput.e2e"),
-                limit=words.milliseconds(limit),
-            )
-        )
-    return words.listed(parts)
+__all__ = ["served", "verdict"]
 
 
 def _why_not(campaign: Campaign) -> str:

@@ -11,8 +11,9 @@ from servebook.publish import words
 from servebook.publish.chapters import common
 from servebook.publish.text import say
 from servebook.read.campaign import Campaign
+from servebook.read.manifest_gates import slo_parts
 
-__all__ = ["CONDITION", "drawn", "points", "rows_of", "shown"]
+__all__ = ["CONDITION", "drawn", "limits_in_words", "points", "rows_of", "shown"]
 
 #: The columns of a table that tell a row's condition, as ``common.table`` takes them.
 CONDITION = (
@@ -23,6 +24,13 @@ CONDITION = (
     ("osl", "output tokens"),
     ("concurrency", "requests in flight"),
 )
+_FAMILIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL"}
+_STATISTICS = {
+    "": "goodput.statistics.mean",
+    "mean": "goodput.statistics.mean",
+    "p50": "goodput.statistics.p50",
+    "max": "goodput.statistics.max",
+}
 _VALUES = (
     "goodput_req_s",
     "goodput_fraction",
@@ -34,6 +42,30 @@ _VALUES = (
     "cost_output",
     "cost_input",
 )
+
+
+def limits_in_words(slos: dict[str, float]) -> str:
+    """The limits as a list of words.
+
+    >>> limits_in_words({"ttft_ms": 200.0, "itl_p99_ms": 15.0})
+    'TTFT at most 200 ms and p99 ITL at most 15 ms'
+    """
+    parts = []
+    for name, limit in slos.items():
+        family, statistic = slo_parts(name)
+        which = ""
+        if family == "itl":
+            known = _STATISTICS.get(statistic or "")
+            which = say(known) if known else f"{statistic} "
+        parts.append(
+            say(
+                "goodput.limits_in_words.part",
+                which=which,
+                family=_FAMILIES.get(family) or say("goodput.e2e"),
+                limit=words.milliseconds(limit),
+            )
+        )
+    return words.listed(parts)
 
 
 @common.memo

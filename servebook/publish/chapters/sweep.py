@@ -22,6 +22,7 @@ from servebook.publish.chapters.evidence import (
     rows_of,
     versus,
 )
+from servebook.publish.chapters.goodput_base import limits_in_words
 from servebook.publish.chapters.saturation import finding_words, lead, main_finding, remarks
 from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.output import Figure, Statement
@@ -166,6 +167,9 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
     if family == "ttft":
         columns.insert(-1, ("beyond", "share beyond the lowest concurrency (%)"))
     notes = [common.defined(metric)]
+    bounds = _bounds(campaign, family)
+    if len(bounds):
+        notes.append(say("sweep.latency.note_limits_manifest", told=words.listed(bounds["text"])))
     if few.any():
         notes.append(say("sweep.latency.note_p99_given_runs"))
     if little.any():
@@ -183,6 +187,7 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
             say("shared.ms_log", gap_word=statistic_label),
             pairs=_pairs(found),
             limits=limits(campaign, rows),
+            bounds=bounds,
             y_format=",~g",
         ),
         table=common.table(shown, columns),
@@ -191,6 +196,14 @@ def latency(campaign: Campaign, sweep: Sweep, family: str, statistic: str, noun:
         runs=common.runs_of(rows),
         notes=(*notes, *common.left_out_notes(campaign, sweep.workload)),
     )
+
+
+def _bounds(campaign: Campaign, family: str) -> pd.DataFrame:
+    """The manifest's limit on this latency of each request: value (ms), text; no row without."""
+    name = f"{family}_ms"
+    limit = campaign.manifest.slos.get(name)
+    rows = [{"value": float(limit), "text": limits_in_words({name: limit})}] if limit else []
+    return pd.DataFrame(rows, columns=["value", "text"])
 
 
 def _growth(rows: pd.DataFrame, metric: str, sweep: Sweep) -> str:

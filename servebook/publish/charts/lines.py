@@ -33,6 +33,7 @@ def over_concurrency(
     pairs: pd.DataFrame | None = None,
     remarks: pd.DataFrame | None = None,
     limits: pd.DataFrame | None = None,
+    bounds: pd.DataFrame | None = None,
     x_title: str = "",
     y_format: str = "~s",
     height: int = theme.HEIGHT,
@@ -48,6 +49,8 @@ def over_concurrency(
             factor beside it.
         remarks: concurrency, value, text: short words at a point ("peak").
         limits: concurrency, text: vertical rules (slot limits).
+        bounds: value, text: horizontal dashed rules (what the values must keep); the axis holds
+            those that are within a factor of ``_NEAR`` of a point, others are left out.
         x_title: the title of the x axis, where it is not that of the set concurrency.
         y_format: d3 format of the y ticks.
         height: of the picture in px.
@@ -59,6 +62,8 @@ def over_concurrency(
     x_values = [*points["concurrency"], *([] if limits is None else limits["concurrency"])]
     x_range, x_ticks = counts_axis(x_values)
     y_values = pd.concat([points["value"], points["low"], points["high"]]).dropna()
+    near = _near(bounds, y_values)
+    y_values = pd.concat([y_values, near["value"]])
     y_range = log_range(list(y_values), below=0.12, above=0.16)
     y_ticks = log_ticks(y_range)
     x = alt.X(
@@ -93,6 +98,7 @@ def over_concurrency(
     layers: list[Any] = []
     if limits is not None and len(limits):
         layers += _limits(limits, x, x_range, y_range)
+    layers += _bounds(near, x_range)
     words: list[Any] = []
     if pairs is not None and len(pairs):
         rule, *words = _pairs(pairs, x, float(points["concurrency"].max()), y_range, height)
@@ -194,3 +200,32 @@ def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> l
             .encode(x=x, y=alt.Y("top:Q"), text="text:N")
         )
     return layers
+
+
+#: A bound further than this factor from every point would press the points together.
+_NEAR = 10.0
+
+
+def _near(bounds: pd.DataFrame | None, values: pd.Series[float]) -> pd.DataFrame:
+    if bounds is None or bounds.empty:
+        return pd.DataFrame({"value": pd.Series(dtype=float), "text": pd.Series(dtype=object)})
+    return bounds[bounds["value"].between(values.min() / _NEAR, values.max() * _NEAR)]
+
+
+def _bounds(bounds: pd.DataFrame, x_range: Range) -> list[Any]:
+    """Dashed rules across the plot, their words above them at its left edge."""
+    if bounds.empty:
+        return []
+    base = alt.Chart(bounds.assign(left=x_range[0])).encode(y=alt.Y("value:Q"))
+    return [
+        base.mark_rule(color=theme.ALARM, strokeDash=[6, 4], strokeWidth=1.2),
+        *theme.haloed(
+            base.encode(x=alt.X("left:Q"), text="text:N"),
+            align="left",
+            baseline="bottom",
+            dx=4,
+            dy=-3,
+            color=theme.ALARM,
+            fontSize=theme.SMALL,
+        ),
+    ]

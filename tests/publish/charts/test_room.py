@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,14 +14,18 @@ import vl_convert
 from servebook.publish.chapters.common import _lines
 from servebook.publish.chapters.decode import _elsewhere
 from servebook.publish.chapters.mixed import _named
+from servebook.publish.chapters.sweep import _bounds
 from servebook.publish.charts import cells, deviations, differences
 from servebook.publish.charts.engine_side import running_and_waiting
 from servebook.publish.charts.gains import per_doubling
 from servebook.publish.charts.layout import axis_end
+from servebook.publish.charts.lines import over_concurrency
 from servebook.publish.charts.parts import stacked
 from servebook.publish.charts.shares import of_a_whole
 from servebook.publish.spec import specification
+from servebook.read.campaign import load
 
+LOOPBACK = Path(__file__).parents[3] / "data" / "loopback"
 LONG = "host-by-snmp / host-by-prometheus, eth0 out"
 PLACE = re.compile(r"translate\((-?[\d.]+),")
 
@@ -177,3 +182,24 @@ def test_a_name_has_as_few_lines_as_fit(parts: list[str], lines: list[str]) -> N
 )
 def test_equal_percentiles_share_a_line(given: list[tuple[str, str]], lines: list[str]) -> None:
     assert _named(given) == lines
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(200.0, True), (3000.0, False)])
+def test_a_limit_is_drawn_where_it_is_near_the_points(limit: float, shown: bool) -> None:
+    look = {"series": "a", "label": "a", "colour": "#0072B2", "ink": "#005D91", "shape": "circle"}
+    ms = pd.DataFrame({"concurrency": [1.0, 2.0], "value": [52.0, 97.0], **look, "dash": 0})
+    points = ms.assign(low=float("nan"), high=float("nan"), tip="x")
+    bounds = pd.DataFrame({"value": [limit], "text": ["TTFT at most"]})
+    chart = over_concurrency(points, "ms", bounds=bounds)
+    assert ("TTFT at most" in drawn(chart, 790)) is shown
+    assert specification(over_concurrency(points, "ms", bounds=bounds.head(0))) == specification(
+        over_concurrency(points, "ms")
+    )
+
+
+def test_the_limit_of_a_latency_is_the_manifests() -> None:
+    book = load(LOOPBACK)  # its manifest: slos: {ttft_ms: 200, tpot_ms: 15}
+    assert _bounds(book, "ttft").to_dict("records") == [
+        {"value": 200.0, "text": "TTFT at most 200 ms"}
+    ]
+    assert _bounds(book, "e2e").empty
