@@ -34,7 +34,6 @@ _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BACKSLASH = ord("\\")
 _SCALAR = re.compile(rb'[^\s,\[\]{}"]+')
 
-
 #: Adds elements of a list to a column; how many. The reader then stands at the next.
 Large = Callable[["Reader", Lists], int]
 
@@ -59,9 +58,10 @@ def objects_of(
 ) -> Iterator[Value]:
     """(line of its first character, value, None), or (line, None, reason) for what is none.
 
-    Lists of an object that are its values by a name in ``wanted`` are columns of what they hold,
-    its other lists have their length. ``lists`` makes the column of a list of lists, and
-    ``large`` may read much of one at once. Raises DumpError for a file that cannot be read.
+    Lists of an object (at the top, or in an array there) that are its values by a name in
+    ``wanted`` are columns of what they hold, its other lists have their length. ``lists`` makes the
+    column of a list of lists, and ``large`` may read much of one at once. Raises DumpError for a
+    file that cannot be read.
     """
     with files.reading(path) as open_again:
         ahead = Window(open_again, window, files.most_unpacked(path))
@@ -110,8 +110,26 @@ class Reader:
     def value(self, first: bytes) -> tuple[Any, str | None]:
         """The value that begins here, and what an object in it names twice."""
         self.repeated = None
-        value = self.members() if first == b"{" else self._other(first)
-        return value, self.repeated
+        found: Any = self.members() if first == b"{" else None
+        found = self._objects() if first == b"[" else found
+        return self._other(first) if found is None else found, self.repeated
+
+    def _objects(self) -> list[Any] | None:
+        """The array of objects that begins here, each as ``members``; None of anything else."""
+        ahead = self.ahead
+        place = ahead.place()
+        ahead.at += 1
+        if ahead.skip() != b"{":
+            ahead.go(place)
+            return None
+        found, mark = [], b","
+        while mark == b",":
+            found.append(self.members() if ahead.skip() == b"{" else self.plain())
+            mark = ahead.skip()
+            ahead.at += 1
+        if mark != b"]":
+            raise InvalidError
+        return found
 
     def members(self) -> dict[str, Any]:
         """The object that begins here; its long lists as columns."""

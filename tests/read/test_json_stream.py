@@ -40,11 +40,15 @@ def plain(value: Any) -> Any:
         return [one.tolist() if isinstance(one, np.ndarray) else one for one in value]
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) if isinstance(one, dict) else one for one in value]
     return value
 
 
 def kept(value: Any) -> Any:
     """What the stream keeps of a value that was read as a whole."""
+    if isinstance(value, list) and isinstance(next(iter(value), None), dict):
+        return [kept(one) if isinstance(one, dict) else one for one in value]
     if not isinstance(value, dict):
         return value
     return {
@@ -195,6 +199,19 @@ def test_values_as_of_the_whole_text(path: Path, text: str, window: int, unique:
 def test_bytes_that_are_no_text_are_replaced(path: Path) -> None:
     check(path, b'{"errors": ["\xff", "\xe2\x82"], "\xffb": "\xf0"}', 4)
     check(path, b'{"errors": ["a"\xff]}\n{"a": 1}', 4)
+
+
+def test_so_are_those_of_objects_in_an_array(path: Path) -> None:
+    one = {"ttfts": [0.5, 1.5], "others": [1, 2, 3], "deep": {"a": [1]}}
+    path.write_text(json.dumps([one, one, 7, [one]]))
+    ((_, value, reason),) = objects_of(path, WANTED)
+    assert reason is None
+    assert isinstance(value, list)
+    for found in value[:2]:
+        assert isinstance(found["ttfts"], Numbers)
+        assert isinstance(found["others"], Unkept)
+        assert found["deep"] == {"a": [1]}
+    assert value[2:] == [7, [one]]
 
 
 def test_long_lists_are_columns(path: Path) -> None:
