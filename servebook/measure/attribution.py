@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import theilslopes
 
 from servebook.measure.steps import Timeline, timelines
 from servebook.tables import Tables
@@ -113,6 +112,8 @@ def stalled_steps(line: Timeline) -> tuple[Floats, Floats]:
 
 
 def _rate(lost: Floats, tokens: Floats) -> dict[str, Any]:
+    from scipy.stats import theilslopes  # a second to import, of which many campaigns have no need
+
     row: dict[str, Any] = {
         "n_steps": len(lost),
         "n_lengths": len(np.unique(tokens)),

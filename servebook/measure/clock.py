@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import median_filter
 
 __all__ = [
     "EXPLAINED",
@@ -234,6 +233,10 @@ def _skipped(clock: Clock, steps: Ints, times: Floats, scale: float) -> bool:
 
 def _by_time(clock: Clock, one: Sequence, scale: float) -> Ints:
     """Each chunk on the last step that ended before it, no later than its successors allow."""
+    from scipy.ndimage import (
+        median_filter,  # a second to import, of which many campaigns have no need
+    )
+
     ends, times = clock.ends[: clock.n], one.times
     if not clock.n:
         return np.arange(len(times), dtype=np.int64)

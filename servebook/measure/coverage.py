@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from servebook.measure.ratio import CONFIDENCE, log_interval
 
@@ -60,6 +59,7 @@ def bootstrap_coverage(
     confidence: float = CONFIDENCE,
 ) -> float:
     """The same for a percentile bootstrap that resamples the runs of each arm."""
+    from scipy import stats  # a second to import, of which many campaigns have no need
 
     def difference(a: Floats, b: Floats, axis: int = -1) -> Floats:
         return np.asarray(a.mean(axis=axis) - b.mean(axis=axis))

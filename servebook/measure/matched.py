@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from servebook.measure.ratio import CONFIDENCE
 
@@ -99,6 +98,8 @@ def matched(
 
 def _half(sides: Sequence[pd.DataFrame], batch: float, values: Mapping[str, float]) -> float:
     """Half of the interval of the ratio's logarithm; NaN where a point has a single run."""
+    from scipy import stats  # a second to import, of which many campaigns have no need
+
     parts = [part for side in sides for part in _variances(side, batch, values)]
     total = sum(variance for variance, _ in parts)
     if not total > 0 or any(df < 1 for _, df in parts):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import theilslopes
 
 from servebook.measure.tokens import RunTokens
 
@@ -50,6 +49,8 @@ def waiting(start: Floats, first: Floats, ends: Floats, length: Floats) -> Bools
 
 def decode_line(length: Floats, running: Floats) -> np.polynomial.Polynomial:
     """The length of a plain step over the requests that decode in it: a line that never falls."""
+    from scipy.stats import theilslopes  # a second to import, of which many campaigns have no need
+
     pick = np.unique(np.linspace(0, len(length) - 1, min(len(length), _MOST_STEPS)).astype(int))
     slope = 0.0
     if len(np.unique(running[pick])) > 1:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from servebook.measure.ratio import CONFIDENCE
 
@@ -54,6 +53,8 @@ def spread(
     mean_low, mean_high; cv is the standard deviation of the logarithms (a fraction) with its
     interval cv_low, cv_high; range is highest / lowest - 1. Sorted as the conditions come.
     """
+    from scipy import stats  # a second to import, of which many campaigns have no need
+
     values = run_metrics.set_index("run_id")
     rows: list[dict[str, Any]] = []
     for condition in by_condition.to_dict("records"):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from servebook.errors import BuildError
 from servebook.publish.names import KINDS, PARQUET_MIME, SPEC_MIME
@@ -128,27 +128,30 @@ def chapter(nb: NotebookNode, path: Path, spelled_campaign: str) -> Chapter:
     for cell in _sources(nb, spelled_campaign):
         if cell.cell_type == "markdown":
             if pending:
-                built.cells.append(new_code_cell("\n\n".join(pending)))
+                built.cells.append(_code(pending))
                 pending = []
-            built.cells.append(new_markdown_cell(cell.source))
+            built.cells.append(NotebookNode(cell_type="markdown", source=cell.source))
         elif cell.cell_type == "code" and cell.source.strip():
             pending.append(cell.source.strip())
             if cell.outputs:
-                built.cells.append(
-                    new_code_cell(
-                        "\n\n".join(pending),
-                        outputs=[_clean(output, built) for output in cell.outputs],
-                    )
-                )
+                built.cells.append(_code(pending, [_clean(one, built) for one in cell.outputs]))
                 pending = []
     if pending:
-        built.cells.append(new_code_cell("\n\n".join(pending)))
+        built.cells.append(_code(pending))
     for number, cell in enumerate(built.cells, 1):
         cell.id = f"{slug}-{number}"
         place = {"chapter": slug, "title": built.title, "first": number == 1}
         place["last"] = number == len(built.cells)
         cell.metadata = NotebookNode(servebook=NotebookNode(place))
     return built
+
+
+def _code(sources: list[str], outputs: Sequence[NotebookNode] = ()) -> NotebookNode:
+    """A code cell, of parts that nbformat has validated."""
+    source = "\n\n".join(sources)
+    return NotebookNode(
+        cell_type="code", source=source, execution_count=None, outputs=list(outputs)
+    )
 
 
 def _clean(output: NotebookNode, into: Chapter) -> NotebookNode:
@@ -162,6 +165,8 @@ def _clean(output: NotebookNode, into: Chapter) -> NotebookNode:
         packed = base64.b64decode(output.data.pop(PARQUET_MIME, ""))
         spec = output.data.get(SPEC_MIME)
         into.figures.append(FigureData(fields, spec, into.slug, parquet=packed))
+        # The page finds it by its id: nbconvert copies all that stands in its cells.
+        output.data = NotebookNode({KINDS["figure"]: {"id": fields["id"]}})
     elif kind == "statement":
         into.statements.append({**output.data[KINDS["statement"]], "chapter": into.slug})
     return output

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,11 +132,13 @@ class Zygote:
         self.counting: Zygote | None = None
 
     @classmethod
-    def start(cls, folder: Path, first: Path | None = None) -> Zygote | None:
+    def start(
+        cls, folder: Path, first: Path | None = None, chapters: Sequence[str] = ()
+    ) -> Zygote | None:
         """Start one that imports while the caller goes on; None where none can be.
 
         ``folder`` takes the place of the user's IPython profile; ``first`` is a campaign that is
-        read into the cache meanwhile.
+        read into the cache meanwhile; ``chapters`` are the modules to import, where not all.
         """
         if not available():
             return None
@@ -146,7 +148,7 @@ class Zygote:
                 process = subprocess.Popen(
                     [
                         *(sys.executable, "-m", "servebook.publish.zygote", str(theirs.fileno())),
-                        *([str(first)] if first else []),
+                        *(str(first or ""), *chapters),
                     ],
                     env=environment(folder),
                     stdin=subprocess.DEVNULL,

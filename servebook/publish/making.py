@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from servebook.errors import BuildError
 from servebook.publish.about import About, about, restored
+from servebook.publish.chapter_names import chapters_of
 from servebook.publish.drawings import Drawings
 from servebook.publish.fresh import Ingredients, ingredients, record
 from servebook.publish.kept import Kept, drawing_version
@@ -181,7 +182,11 @@ class Making:
             Kept("drawings", drawing_version() if page.made_of else None, renew=site.force),
         )
         if self.n_left:
-            site.workers.first = page.root if load is None else None
+            left = [path for path in page.notebooks if path not in self._ready]
+            if self.n_left == 1:  # little to import, and the dumps were read before
+                site.workers.chapters = sorted(chapters_of(left[0]))
+            elif load is None:
+                site.workers.first = page.root
             _ = site.workers.zygote  # it imports while the drawing worker starts
         self._drawings.start()
 
@@ -205,11 +210,23 @@ class Making:
         report, name = self.site.report, self.page.root.name
         with contextlib.ExitStack() as stack:
             with report.step(f"{name}: reading"):
+                self._prepare()
                 facts, zygote = self._opened(stack)
             from servebook.publish.collect import collect
 
             chapters = _chapters(self.page, self._ready, self.site, zygote, self._drawings)
         return lambda: self._written(collect(chapters), facts)
+
+    def _prepare(self) -> None:
+        """What can be done before there are notebooks, while the campaign is read."""
+        from servebook.publish.page import prepare
+
+        self.read_ahead()
+        prepare(self._template)
+
+    @property
+    def _template(self) -> Path:
+        return self.site.base / "report" / "template"
 
     def close(self) -> None:
         """Let go of a campaign that was read ahead and whose turn will not come."""
@@ -255,8 +272,7 @@ class Making:
                     f"{name}: the process that draws the charts ended (killed, or out of memory)"
                 ) from None
         with site.report.step(f"{name}: page"):
-            template = site.base / "report" / "template"
-            text = render(content, facts, script, template, site.language)
+            text = render(content, facts, script, self._template, site.language)
             if found := problems(text, _secrets(page.root, page.folder)):
                 raise BuildError(
                     f"the page of {name} is not fit to publish: {'; '.join(found[:5])}"

@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 from nbconvert.exporters.templateexporter import TemplateExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-from nbformat.v4 import new_notebook
+from nbformat import NotebookNode
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -42,6 +42,7 @@ __all__ = [
     "headline",
     "json_block",
     "markdown",
+    "prepare",
     "render",
     "repeated",
 ]
@@ -212,6 +213,10 @@ class _Exporter(TemplateExporter):
     file_extension = ".html"
     output_mimetype = "text/html"
 
+    def _preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        # Cells were made for the page: nbconvert would only copy them, and validate each copy.
+        return nb, resources
+
     def _create_environment(self) -> jinja2.Environment:
         environment: jinja2.Environment = super()._create_environment()  # type: ignore[no-untyped-call]
         environment.autoescape = True
@@ -303,10 +308,25 @@ def render(
         "verdicts": content.verdicts,
     }
     cells = [cell for one in content.chapters for cell in one.cells]
+    whole = NotebookNode(nbformat=4, nbformat_minor=5, metadata=NotebookNode(), cells=cells)
+    exporter = _prepared.pop(template, None) or _exporter(template)
+    with text.speaking(texts):
+        html, _ = exporter.from_notebook_node(whole, resources={"page": page})
+    return unturned(str(html).rstrip("\n")) + "\n"
+
+
+_prepared: dict[Path, _Exporter] = {}
+
+
+def prepare(template: Path) -> None:
+    """Have the template ready for the next ``render``, while there is nothing to render yet."""
+    _prepared[template] = _exporter(template)
+
+
+def _exporter(template: Path) -> _Exporter:
     exporter = _Exporter(  # type: ignore[no-untyped-call]
         template_name=template.name, extra_template_basedirs=[str(template.parent)]
     )
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
-    with text.speaking(texts):
-        html, _ = exporter.from_notebook_node(new_notebook(cells=cells), resources={"page": page})
-    return unturned(str(html).rstrip("\n")) + "\n"
+    _ = exporter.template  # which reads and compiles it
+    return exporter

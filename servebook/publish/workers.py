@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,8 @@ class Workers:
     folder: Path
     #: A campaign that the zygote has read into the cache first, where it is set before.
     first: Path | None = None
+    #: The modules of chapters that it imports; all where none are named before it starts.
+    chapters: Sequence[str] = ()
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # of those that order drawings in threads
@@ -37,7 +40,7 @@ class Workers:
     @cached_property
     def zygote(self) -> Zygote | None:
         """What kernels are forked from; None where they cannot be."""
-        started = Zygote.start(self.folder / "ipython", self.first)
+        started = Zygote.start(self.folder / "ipython", self.first, self.chapters)
         if started is not None:
             self._stack.enter_context(started)
         return started

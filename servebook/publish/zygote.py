@@ -34,6 +34,7 @@ import socket
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -54,16 +55,16 @@ _LATER = (  # what a kernel would import while it starts
 )
 
 
-def _import_all() -> None:
-    from servebook.publish import chapters, charts
+def _import_all(names: Sequence[str] = ()) -> None:
+    """What kernels need: the chapters of these names and what they import, else all of them."""
+    from servebook.publish import chapters
 
     for name in (*_LATER, "servebook.publish.display", "servebook.read.campaign"):
         importlib.import_module(name)
-    for package in (chapters, charts):
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            # One that cannot be imported fails in the notebook that needs it, with its cell named.
-            with contextlib.suppress(Exception):
-                importlib.import_module(found.name)
+    for name in names or [found.name for found in pkgutil.iter_modules(chapters.__path__)]:
+        # One that cannot be imported fails in the notebook that needs it, with its cell named.
+        with contextlib.suppress(Exception):
+            importlib.import_module(f"{chapters.__name__}.{name}")
 
 
 def _read_ahead(root: str) -> int:
@@ -210,7 +211,6 @@ def _die_with(parent: int) -> None:
 def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text: str) -> NoReturn:
     """Read a campaign, answer with what the page says of it, and fork its kernels."""
     from servebook.publish.about import about
-    from servebook.publish.chapters.warm import of_counters, warm
     from servebook.publish.text import speak
     from servebook.read.campaign import keep, load
     from servebook.read.privacy import masked
@@ -228,9 +228,12 @@ def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text
         _send(channel, {"error": {"kind": "", "fields": {"text": traceback.format_exc()}}})
         os._exit(1)
     keep(campaign)
+    shown = []
     if measured:
+        from servebook.publish.chapters.warm import of_counters, warm
+
         warm(campaign)
-    shown = of_counters() if measured and campaign.tables.samples.num_rows else []
+        shown = of_counters() if campaign.tables.samples.num_rows else []
     _send(channel, {"about": asdict(facts), "of_counters": shown})
     _serve(channel)
 
@@ -251,13 +254,18 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
 
 
 def main() -> NoReturn:
-    """Serve the socket whose number is the argument, before a campaign to be read first."""
+    """Serve the socket whose number is the first argument.
+
+    The others: a campaign to be read first, where it is not empty; the chapters to import, if not
+    all.
+    """
     channel = socket.socket(fileno=int(sys.argv[1]))
     os.setsid()  # Ctrl-C is for the driver, which then lets go of the socket
     if sys.path[0] in ("", str(Path.cwd())):
         del sys.path[0]
-    reading = _read_ahead(sys.argv[2]) if len(sys.argv) > 2 else 0
-    _import_all()
+    _, _, first, *names = sys.argv
+    reading = _read_ahead(first) if first else 0
+    _import_all(names)
     _send(channel, {"ready": os.getpid()})
     _serve(channel, reading)
 

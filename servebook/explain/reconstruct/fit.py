@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
 from servebook.explain.reconstruct.condition import Condition, Recipe, figures, replay
 
@@ -188,6 +187,7 @@ def _candidates(condition: Condition, start: Recipe) -> Iterator[Recipe]:
 
 def _solve(condition: Condition, start: Recipe, free: tuple[str, ...]) -> Fit:
     """Least squares over the free parameters; rates and steps on a log scale, the rest linear."""
+    from scipy.optimize import least_squares  # a second to import, of which pages have no need
 
     def recipe(point: Floats) -> Recipe:
         values: dict[str, Any] = {
