@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ __all__ = ["GapLists", "Group", "Slots", "add_group", "flags_of", "floats_of", "
 
 Flags = npt.NDArray[np.bool_]
 
-_GROUP_GAPS = 1 << 20
+_GROUP_GAPS = 1 << 19
 _GROUP_REQUESTS = 1 << 16
 #: A list with a longer gap is looked at by itself; a million shorter ones fit into 64 bits.
 _USUAL_GAP_S = 9e3
@@ -121,10 +122,17 @@ class GapLists(Lists):
                 each = np.split(numbers[own], ends[start : end - 1] - own.start)
                 self.extend_odd([one.tolist() for one in each])
 
-    def join(self, other: Self) -> None:
-        """Add all that another column of this kind holds."""
-        super().join(other)
+    def join(self, other: Self, holder: object = None) -> None:
+        """Add all that another column of this kind holds; ``holder`` keeps its file, if any."""
+        super().join(other, holder)
         self._sums += other._sums
+
+    def put_into(self, path: Path) -> list[int]:
+        """Put the gaps into a file; see ``Lists``."""
+        merged = super().put_into(path)
+        sums = iter(self._sums)
+        self._sums = [np.concatenate(list(islice(sums, n))) for n in merged]
+        return merged
 
     def lists(self) -> Iterator[_Lists | list[Any]]:
         """The lists in order, and what is none."""
@@ -208,7 +216,7 @@ def _group(start: int, parts: Sequence[_Lists], odd: dict[int, Any]) -> Group:
     return Group(
         start,
         np.concatenate([part.counts for part in parts]),
-        np.concatenate([part.gap_ns for part in parts]),
+        parts[0].gap_ns if len(parts) == 1 else np.concatenate([part.gap_ns for part in parts]),
         np.concatenate([part.sums_ns for part in parts]),
         np.concatenate([part.usable for part in parts]),
         odd,

@@ -12,7 +12,8 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, repeat
-from typing import Any, BinaryIO, Self, TypeGuard
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Self, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -138,11 +139,35 @@ class Lists(Column):
         """Add values that are kept as they are."""
         self._lengths.append(values)
 
-    def join(self, other: Self) -> None:
-        """Add all that another column of this kind holds."""
+    def join(self, other: Self, holder: object = None) -> None:
+        """Add all that another column of this kind holds; ``holder`` keeps its file, if any."""
         self._lengths += other._lengths
-        for numbers in other._numbers:
-            self._numbers.append(numbers)
+        self._numbers.join(other._numbers, holder)
+
+    def put_into(self, path: Path) -> list[int]:
+        """Put the numbers into a file, from which they are read when somebody wants them.
+
+        Parts in a row become one, as long as they are of one type; how many each was before.
+        Raises OSError where the file cannot be written.
+        """
+        numbers = iter(self._numbers)
+        parts = [(one, None if isinstance(one, list) else next(numbers)) for one in self._lengths]
+        self._lengths, self._numbers = [], _Spool()
+        merged = []
+        with path.open("wb") as stream:
+            for kind, run in groupby(parts, _kind_of):
+                some = list(run)
+                if not kind:
+                    self._lengths += [values for values, _ in some]
+                    continue
+                at = stream.tell()
+                for _, array in some:
+                    if array is not None:
+                        stream.write(array.data.cast("B"))
+                self._lengths.append(np.concatenate([lengths for lengths, _ in some]))
+                self._numbers.keep(_InFile(path, at, stream.tell() - at, np.dtype(kind)))
+                merged.append(len(some))
+        return merged
 
     def extend_values(self, values: Sequence[Any]) -> None:
         """Add values, of which some may be no lists of numbers."""
@@ -193,6 +218,10 @@ def sizes_of(values: Column | list[Any]) -> npt.NDArray[np.int64]:
     return np.array([len(v) if isinstance(v, list) else bool(v) for v in values], np.int64)
 
 
+def _kind_of(part: tuple[Any, npt.NDArray[Any] | None]) -> str:
+    return "" if part[1] is None else part[1].dtype.str  # a type of floats equals None
+
+
 def _floats(value: Any) -> Floats | None:
     """A list of numbers as an array; None for anything else."""
     if not isinstance(value, list) or not all(type(one) in (int, float) for one in value):
@@ -203,23 +232,43 @@ def _floats(value: Any) -> Floats | None:
         return None
 
 
+class _InFile(NamedTuple):
+    """An array that lies in a file; ``holder`` is what keeps the file from being removed."""
+
+    path: Path | None  # None: in that of the spool
+    at: int
+    size: int  # bytes
+    kind: np.dtype[Any]
+    holder: object = None
+
+
 class _Spool:
     """Arrays in the order in which they came, in a file once they are many."""
 
     def __init__(self) -> None:
-        self._kinds: list[tuple[np.dtype[Any], int]] = []  # and sizes in bytes, of all
-        self._waiting: list[npt.NDArray[Any]] = []  # those that are in no file
-        self._bytes = 0
+        self._arrays: list[npt.NDArray[Any] | _InFile] = []
+        self._bytes = 0  # in memory
         self._written = 0
         self._limit = _IN_MEMORY_BYTES
         self._file: BinaryIO | None = None
 
     def append(self, array: npt.NDArray[Any]) -> None:
-        self._kinds.append((array.dtype, array.nbytes))
-        self._waiting.append(array)
+        self._arrays.append(array)
         self._bytes += array.nbytes
         if self._bytes > self._limit:
             self._write()
+
+    def keep(self, array: _InFile) -> None:
+        """Add an array that lies in a file."""
+        self._arrays.append(array)
+
+    def join(self, other: _Spool, holder: object) -> None:
+        """Add all that another holds."""
+        for array in other._arrays:
+            if isinstance(array, _InFile) and array.path is not None:
+                self.keep(array._replace(holder=holder))
+            else:
+                self.append(array if isinstance(array, np.ndarray) else other._read(array))
 
     def _write(self) -> None:
         try:
@@ -227,20 +276,27 @@ class _Spool:
                 self._file = tempfile.TemporaryFile(prefix="sb-")  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
             self._file.seek(self._written)
-            for array in self._waiting:
-                self._file.write(array.data.cast("B"))
+            for array in self._arrays:
+                if isinstance(array, np.ndarray):
+                    self._file.write(array.data.cast("B"))
             self._file.flush()
         except OSError:  # no room: what is in memory stays there
             self._limit = sys.maxsize
-        else:
-            self._written += self._bytes
-            self._waiting, self._bytes, self._limit = [], 0, _AT_ONCE_BYTES
+            return
+        for place, array in enumerate(self._arrays):
+            if isinstance(array, np.ndarray):
+                self._arrays[place] = _InFile(None, self._written, array.nbytes, array.dtype)
+                self._written += array.nbytes
+        self._bytes, self._limit = 0, _AT_ONCE_BYTES
+
+    def _read(self, array: _InFile) -> npt.NDArray[Any]:
+        if array.path is not None:
+            n = array.size // array.kind.itemsize
+            return np.fromfile(array.path, array.kind, n, offset=array.at)
+        assert self._file is not None
+        self._file.seek(array.at)
+        return np.frombuffer(self._file.read(array.size), array.kind)
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
-        if self._file is not None:
-            at = 0
-            for kind, size in self._kinds[: len(self._kinds) - len(self._waiting)]:
-                self._file.seek(at)
-                yield np.frombuffer(self._file.read(size), kind)
-                at += size
-        yield from self._waiting
+        for array in self._arrays:
+            yield self._read(array) if isinstance(array, _InFile) else array

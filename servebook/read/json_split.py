@@ -72,7 +72,7 @@ def lists_at_once(path: Path, reader: Reader, column: Lists) -> int:
         if found is None:
             break
         part, lines = found
-        column.join(part)
+        column.join(part, spool)
         n += len(part)
         offset, line = one.next - ahead.file_start, line + lines + one.lines
     ahead.go((offset, line))
@@ -147,6 +147,7 @@ def _between(path: Path, start: int, end: int) -> BinaryIO:
 def _leave(job: Callable[[], Found | None], place: Path) -> None:
     found = job()
     if found is not None:
+        found[0].put_into(place.with_suffix(".numbers"))
         work = place.with_suffix(".part")
         work.write_bytes(pickle.dumps(found, protocol=5))
         work.replace(place)
