@@ -355,15 +355,24 @@
       { passive: false },
     );
     const fingers = new Map();
+    let fresh = null; // a finger that is alone and has not moved yet
     const drags = (event) => zoom.zoomed && (event.pointerType !== "mouse" || event.buttons & 1);
     svg.addEventListener("pointerdown", (event) => {
       if (!zoom.zoomed || (event.pointerType === "mouse" && event.button !== 0)) return;
       fingers.set(event.pointerId, point(event));
+      fresh = event.pointerType === "touch" && fingers.size === 1 ? event.pointerId : null;
     });
     svg.addEventListener("pointermove", (event) => {
       const before = fingers.get(event.pointerId);
       if (!before || !drags(event)) return;
       const now = point(event);
+      // A finger that sets out up or down scrolls the page; the browser takes it over a moment later.
+      const leaves = fresh === event.pointerId && Math.abs(now[1] - before[1]) > Math.abs(now[0] - before[0]);
+      fresh = null;
+      if (leaves) {
+        fingers.delete(event.pointerId);
+        return;
+      }
       const others = [...fingers].filter(([id]) => id !== event.pointerId);
       fingers.set(event.pointerId, now);
       if (others.length) {
@@ -378,6 +387,9 @@
         });
       }
     });
+    // One finger up and down is the page's; two of them never are, whichever way they go.
+    const two = (event) => zoom.zoomed && event.touches.length > 1 && event.cancelable && event.preventDefault();
+    for (const touch of ["touchstart", "touchmove"]) svg.addEventListener(touch, two, { passive: false });
     for (const end of ["pointerup", "pointercancel"]) svg.addEventListener(end, (event) => fingers.delete(event.pointerId));
     svg.addEventListener("dblclick", () => act(plot, (one) => one.reset()));
   }

@@ -1,4 +1,4 @@
-"""Charts zoom along their axes: by wheel, mouse, buttons and keys; the page scrolls as it did."""
+"""Charts zoom along their axes by wheel, mouse, fingers, buttons and keys; the page scrolls on."""
 
 from __future__ import annotations
 
@@ -214,3 +214,75 @@ def test_another_width_shows_what_was_shown_and_paper_shows_all(page: WebDriver)
     assert domains(page, "throughput", "x")[0] == pytest.approx(shown[0], rel=0.02)
     page.execute_script("window.dispatchEvent(new Event('beforeprint'))")
     assert domains(page, "throughput", "x") == whole
+
+
+def fingers(driver: WebDriver, *paths: tuple[tuple[float, float], tuple[float, float]]) -> None:
+    """Move one finger for each path, from its first to its last point, in ten steps."""
+    driver.execute_cdp_cmd(
+        "Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5}
+    )
+
+    def touch(kind: str, share: float) -> None:
+        points = [
+            {"id": i, "x": x + share * (to_x - x), "y": y + share * (to_y - y)}
+            for i, ((x, y), (to_x, to_y)) in enumerate(paths)
+        ]
+        points = [] if kind == "touchEnd" else points
+        driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 0)
+    for step in range(1, 11):
+        touch("touchMove", step / 10)
+    touch("touchEnd", 1)
+
+
+def middle(driver: WebDriver) -> tuple[float, float]:
+    """The middle of the throughput chart in the window, after it was brought into view."""
+    x, y = driver.execute_script(
+        """
+        const svg = document.querySelector("#figure-throughput .live svg");
+        svg.scrollIntoView({behavior: "instant", block: "center"});
+        const box = svg.getBoundingClientRect();
+        return [box.left + 0.5 * box.width, box.top + 0.5 * box.height];
+        """
+    )
+    return x, y
+
+
+SCROLLED = "return window.scrollY"
+
+
+@pytest.mark.parametrize(("right", "down"), [(1, 0), (0, 1), (0.7, 0.7)])
+def test_two_fingers_zoom_what_is_zoomed_and_one_moves_it(
+    page: WebDriver, right: float, down: float
+) -> None:
+    x, y = middle(page)
+    near = [(x + side * 40 * right, y + side * 40 * down) for side in (-1, 1)]
+    far = [(x + side * 80 * right, y + side * 80 * down) for side in (-1, 1)]
+    apart, together = list(zip(near, far, strict=True)), list(zip(far, near, strict=True))
+    whole = domains(page, "throughput", "x", "y")
+    fingers(page, *apart)
+    assert domains(page, "throughput", "x", "y") == whole  # until somebody zooms it is the page's
+    page.execute_cdp_cmd("Emulation.setPageScaleFactor", {"pageScaleFactor": 1})
+    button(page, "throughput", "Zoom in").send_keys("\n")
+    middle(page)
+    first = domains(page, "throughput", "x", "y")
+    scrolled = page.execute_script(SCROLLED)
+    fingers(page, *apart)
+    closer = domains(page, "throughput", "x", "y")
+    for (low, high), (from_, to) in zip(closer, first, strict=True):
+        # Twice as far apart: half of a logarithmic axis, around the middle of the two.
+        assert high / low == pytest.approx((to / from_) ** 0.5, rel=0.1)
+        assert from_ < low < high < to
+    fingers(page, *together)
+    for shown, before in zip(domains(page, "throughput", "x", "y"), first, strict=True):
+        assert shown == pytest.approx(before, rel=0.1)
+    assert page.execute_script(SCROLLED) == scrolled
+    before = domains(page, "throughput", "x", "y")
+    fingers(page, ((x, y), (x - 60, y)))
+    after = domains(page, "throughput", "x", "y")
+    assert after[0][0] > before[0][0]
+    assert after[1] == pytest.approx(before[1])
+    fingers(page, ((x, y), (x, y - 60)))  # up and down a finger scrolls the page
+    assert domains(page, "throughput", "x", "y") == after
+    assert page.get_log("browser") == []
