@@ -20,6 +20,8 @@ _BLOCK = 1 << 18
 #: Least and most of a file that are one range, and how many ranges it should become.
 RANGE_BYTES = (8 << 20, 64 << 20)
 _RANGES = 32
+#: From so many of them on before the end they become shorter.
+_AT_END = 4
 
 
 def ranges(path: Path) -> list[tuple[int, int]]:
@@ -32,8 +34,13 @@ def ranges(path: Path) -> list[tuple[int, int]]:
     size = path.stat().st_size
     least, most = RANGE_BYTES
     step = min(max(size // _RANGES, least), most)
-    edges = [0, *range(step, size - step // 2, step), size]
-    return list(pairwise(edges))
+    edges = [0]
+    while edges[-1] < size:
+        left = size - edges[-1]
+        # Ever shorter at the end, so that whoever reads them end together.
+        own = min(step, max(left // _AT_END, least))
+        edges.append(size if left < own + own // 2 else edges[-1] + own)
+    return list(pairwise(edges)) or [(0, size)]
 
 
 def _plain(path: Path) -> bool:
