@@ -24,7 +24,7 @@ from servebook.publish.checks import problems
 from servebook.publish.collect import chapter, collect
 from servebook.publish.diff_compare import BEYOND, OTHER, Difference, difference
 from servebook.publish.diff_match import matched
-from servebook.publish.diff_sides import Side, read_side
+from servebook.publish.diff_sides import Side, place_of, read_side
 from servebook.publish.diff_words import (
     as_json,
     findings_words,
@@ -66,6 +66,8 @@ def run(
 def _compared(
     a: Path, b: Path, output: Path | None, base: Path, as_json_text: bool, language: str
 ) -> str:
+    for path in (a, b):
+        place_of(path)  # nothing is read for minutes where the other one is not there
     first, second = (read_side(path, base / "notebooks", base) for path in (a, b))
     second, matches = matched(first, second)
     sides = [first, second]

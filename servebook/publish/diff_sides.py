@@ -25,7 +25,7 @@ from servebook.read.campaign import Campaign, load
 from servebook.read.manifest import FILENAME
 from servebook.read.privacy import masked
 
-__all__ = ["Side", "read_side", "statements"]
+__all__ = ["Side", "place_of", "read_side", "statements"]
 
 _WORKLOADS = ("prefill", "decode", "mixed", "other")
 _MOST_BYTES = 100_000_000
@@ -61,13 +61,22 @@ def read_side(path: Path, notebooks: Path, home: Path) -> Side:
 
     Raises DumpError for anything else, and as ``load`` does.
     """
+    place = place_of(path)
+    return _claims(place) if place.is_file() else _campaign(place, notebooks, home)
+
+
+def place_of(path: Path) -> Path:
+    """The campaign's folder or the claims.json that is meant, told without reading either.
+
+    Raises DumpError where there is neither.
+    """
     if path.name == FILENAME:
         path = path.parent
     if (path / FILENAME).is_file():
-        return _campaign(path, notebooks, home)
+        return path
     claims = path / "claims.json" if path.is_dir() else path
     if claims.is_file():
-        return _claims(claims)
+        return claims
     raise DumpError(
         path,
         f"a campaign folder (with {FILENAME}) or a claims.json",
@@ -171,6 +180,19 @@ def _calls(notebooks: Path) -> Iterator[tuple[str, str, list[Any]]]:
                 yield call.func.value.id, call.func.attr, arguments
 
 
+def _wrong(error: Exception) -> str:
+    """What a file holds in the place of claims, in words."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"no valid JSON (line {error.lineno})"
+    if isinstance(error, KeyError):
+        return f"JSON without {str(error.args[0])[:40]!r}"
+    if isinstance(error, RecursionError):
+        return "JSON nested deeper than any page writes"
+    if isinstance(error, UnicodeDecodeError):
+        return "bytes that are not UTF-8"
+    return f"something else ({str(error)[:80]})" if type(error) is ValueError else "other JSON"
+
+
 def _claims(path: Path) -> Side:
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -196,7 +218,7 @@ def _claims(path: Path) -> Side:
         raise DumpError(
             path,
             "the claims.json of a page",
-            f"something else ({type(error).__name__}: {str(error)[:80]})",
+            _wrong(error),
             "name the file that `servebook build` wrote beside the page",
         ) from None
     tables = path.parent / "tables"

@@ -58,7 +58,7 @@ def scheduler() -> str:
     if not _ADDRESS.fullmatch(address):
         raise ServebookError(
             f"--scheduler (or {VARIABLE}): expected an address such as tcp://10.0.0.1:8786, found "
-            f"{address!r}; the scheduler prints its address when it starts"
+            f"{_without_user(address)!r}; the scheduler prints its address when it starts"
         )
     if importlib.util.find_spec("distributed") is None:
         raise ServebookError(
@@ -66,6 +66,12 @@ def scheduler() -> str:
             "pip install 'servebook[cluster]'"
         )
     return address
+
+
+def _without_user(address: str) -> str:
+    """The address as it may be printed: a user or password before an @ is nobody's business."""
+    head, slashes, rest = address.partition("//") if "//" in address else ("", "", address)
+    return f"{head}{slashes}{rest.rpartition('@')[2]}"
 
 
 def outcomes(calls: Sequence[Call]) -> Iterator[tuple[int, Any]]:

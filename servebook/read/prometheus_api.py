@@ -34,6 +34,7 @@ from servebook.read.prometheus_names import (
     series_of,
     words_factor,
 )
+from servebook.read.public_names import is_public
 from servebook.read.source import File, Format, Source, relative
 from servebook.tables import Tables
 
@@ -248,7 +249,7 @@ def add_series(
         )
         return 0
     if found is None:
-        shown = str(name) if _WORD.fullmatch(str(name)) else "?"
+        shown = str(name) if is_public(str(name)) else "?"
         rows.aside(
             "series", f"{TOO_NARROW.get(str(name), 'not a network counter')} ({shown})", None, path
         )
@@ -261,7 +262,9 @@ def add_series(
             read_value = reading_of(found.meaning, value, factor if found.in_words else 1)
             rows.add(key, ms * 10**6, read_value, stamp)
         except ValueError as error:
-            rows.aside_once(str(name or "a nameless series"), str(error), None, path)
+            shown = "a series" if name else "a nameless series"
+            shown = str(name) if is_public(str(name)) else shown
+            rows.aside_once(shown, str(error), None, path)
     return 1
 
 

@@ -22,6 +22,7 @@ from servebook.errors import DumpError
 from servebook.read.counter_rows import Rows
 from servebook.read.counter_stamps import ends_whole
 from servebook.read.files import lines, loads
+from servebook.read.public_names import is_public
 from servebook.read.series_labels import shared_step
 from servebook.read.source import File, Format, Source
 from servebook.read.telegraf_names import amounts
@@ -43,7 +44,6 @@ _JSON_KNOWN = re.compile(
     rb'|"node_(network|infiniband|ethtool)_'
 )
 _Point = tuple[int, int, int | float, int, str, int]  # series, ns, value, line, kind, step
-_WORD = re.compile(r"[A-Za-z_][\w-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _timed(rows: Rows, metrics: Iterable[_Metric]) -> Iterator[tuple[_Metric, in
 
 def _points(rows: Rows, metric: _Metric, ns: int) -> Iterator[tuple[int, int, int | float, int]]:
     """(series, ns, value, line) of the network counters of one metric."""
-    shown = metric.name if _WORD.fullmatch(metric.name) else "a metric"
+    shown = metric.name if is_public(metric.name) else "a metric"
     for series, amount in amounts(
         rows, metric.line, shown, metric.name, metric.tags, metric.fields
     ):

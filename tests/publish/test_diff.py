@@ -11,7 +11,7 @@ import pytest
 
 from servebook.errors import DumpError
 from servebook.publish.checks import problems
-from servebook.publish.diff import page
+from servebook.publish.diff import page, run
 from servebook.publish.diff_compare import difference
 from servebook.publish.diff_match import matched, pairs
 from servebook.publish.diff_sides import Side, read_side, statements
@@ -247,10 +247,31 @@ def test_claims_of_a_page_are_a_side(tmp_path: Path) -> None:
     assert alone.results.empty
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"campaign": 3}', "\x00", "[" * 5000])
-def test_what_is_no_claims_file_is_one_error(content: str, tmp_path: Path) -> None:
+def test_a_side_that_is_not_there_is_told_before_the_other_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servebook.publish.diff.read_side", None)
+    with pytest.raises(DumpError, match=r"nothing: expected a campaign folder .*, found no such"):
+        run(HOME / "data" / "loopback", tmp_path / "nothing", None, as_json_text=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("", r"no valid JSON \(line 1\)"),
+        ("\x00", r"no valid JSON \(line 1\)"),
+        ("{\n3", r"no valid JSON \(line 2\)"),
+        ("[]", "other JSON"),
+        ("{}", "JSON without 'campaign'"),
+        ('{"campaign": 3}', "JSON without 'statements'"),
+        ("[" * 5000, "JSON nested deeper than any page writes"),
+    ],
+)
+def test_what_is_no_claims_file_is_one_error(content: str, found: str, tmp_path: Path) -> None:
     (tmp_path / "claims.json").write_text(content)
-    with pytest.raises(DumpError, match=r"claims\.json"):
+    with pytest.raises(
+        DumpError, match=rf"claims\.json: expected .*, found {found}; name the file"
+    ):
         read_side(tmp_path, HOME / "notebooks", HOME)
     with pytest.raises(DumpError, match=r"neither|no such file"):
         read_side(tmp_path / "nothing", HOME / "notebooks", HOME)

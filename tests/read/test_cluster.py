@@ -209,6 +209,14 @@ def test_what_is_no_address_is_told(text: str, monkeypatch: pytest.MonkeyPatch) 
         scheduler()
 
 
+@pytest.mark.parametrize("text", ["tcp://u:SECRET@h:1", "u:SECRET@h:1", "tcp://u:SE@CRET@h:1"])
+def test_no_message_tells_a_password(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVEBOOK_SCHEDULER", text)
+    with pytest.raises(ServebookError, match="h:1'; the scheduler") as raised:
+        scheduler()
+    assert "SE" not in str(raised.value).replace("SERVEBOOK", "")
+
+
 def test_a_missing_package_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVEBOOK_SCHEDULER", "tcp://127.0.0.1:9")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

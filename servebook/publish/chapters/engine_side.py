@@ -176,6 +176,7 @@ def in_the_engine(campaign: Campaign) -> Figure:
         return Figure(id=_SLOTS, title=title, missing=missing)
     rows = _conditions(campaign, found)
     queued = rows[rows["waiting"] > 0]
+    readings = found["n_readings"].dropna()
     title = (
         say(
             "engine_side.in_the_engine.title_requests_waited_median",
@@ -192,7 +193,12 @@ def in_the_engine(campaign: Campaign) -> Figure:
     return Figure(
         id=_SLOTS,
         title=title,
-        subtitle=say("engine_side.in_the_engine.subtitle", runs=words.count(len(found), "run")),
+        subtitle=say("engine_side.in_the_engine.subtitle", runs=words.count(len(found), "run"))
+        + (
+            say("engine_side.in_the_engine.subtitle_readings", n_readings=words.span(readings))
+            if len(readings)
+            else ""
+        ),
         chart=charts.running_and_waiting(
             rows, rows.rename(columns={"stated": "slots"}).dropna(subset=["slots"])
         ),
@@ -203,6 +209,7 @@ def in_the_engine(campaign: Campaign) -> Figure:
                 "workload": found["workload"],
                 "requests in flight, set": found["concurrency"],
                 "slots by the manifest": found["stated"],
+                "readings": found["n_readings"],
                 "running, median": found["running_p50"],
                 "running, most": found["running_max"],
                 "waiting, median": found["waiting_p50"],

@@ -32,7 +32,11 @@ def arithmetic(campaign: Campaign) -> Figure:
         return common.absent(
             campaign, name, say("stall_arithmetic.arithmetic.stall_arithmetic"), _MIXED
         )
-    drawn, lost = most(rows)
+    worst = common.top(rows, rows["share_of_decode"])
+    sized = rows[rows["ceiling"].notna() & (rows["ratio"] > _LONG_TAIL)]
+    sized = sized[[not chunked(campaign, c) for c in sized["configuration"]]]
+    top = common.top(sized, sized["share_of_decode"]) if len(sized) else worst
+    drawn, lost = most(rows, (worst.name, top.name))
     segments, ends = [], []
     for row in drawn.to_dict("records"):
         key = row["row_label"]
@@ -62,18 +66,14 @@ def arithmetic(campaign: Campaign) -> Figure:
                 ),
             }
         )
-    worst = common.top(rows, rows["share_of_decode"])
     title = say(
         "stall_arithmetic.arithmetic.title",
         share_of_decode=words.percent(worst["share_of_decode"]),
         share_of_response=words.percent(worst["share_of_response"]),
         row_label=worst["row_label"],
     )
-    sized = rows[rows["ceiling"].notna() & (rows["ratio"] > _LONG_TAIL)]
-    sized = sized[[not chunked(campaign, c) for c in sized["configuration"]]]
     size = ""
     if len(sized):
-        top = common.top(sized, sized["share_of_decode"])
         about = float(f"{top['stall_tokens']:.2g}")
         size = say(
             "stall_arithmetic.arithmetic.size",
@@ -200,7 +200,8 @@ def hidden_tail(campaign: Campaign) -> Figure:
     if rows.empty:
         return common.absent(campaign, name, say("stall_arithmetic.hidden_tail.p99_show"), _MIXED)
     above = rows[rows["tpot_mean_ms"] > rows["itl_p99_ms"]]
-    drawn, lost = most(rows)
+    top = common.top(above, above["slowest_ms"] / above["itl_p99_ms"]) if len(above) else None
+    drawn, lost = most(rows, () if top is None else (top.name,))
     bound = drawn["slowest_ms"].where(drawn["slowest_ms"] > drawn["itl_p99_ms"])
     none = bool(bound.isna().all())
     chart = on_a_log_rule(
@@ -234,8 +235,7 @@ def hidden_tail(campaign: Campaign) -> Figure:
         + ("" if none else say("stall_arithmetic.hidden_tail.chart_arrow_slowest")),
     )
     title = say("stall_arithmetic.hidden_tail.title_condition_mean_gap")
-    if len(above):
-        top = common.top(above, above["slowest_ms"] / above["itl_p99_ms"])
+    if top is not None:
         title = say(
             "stall_arithmetic.hidden_tail.title_p99_hides_stalls",
             concurrency=top["concurrency"],

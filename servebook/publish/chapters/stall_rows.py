@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pandas as pd
 
 from servebook.explain.bounds import slowest_mean_ms
@@ -62,11 +65,12 @@ def rows_of(campaign: Campaign) -> pd.DataFrame:
     )
 
 
-def most(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The conditions that are drawn, and a note where there are more."""
+def most(rows: pd.DataFrame, named: Iterable[Any] = ()) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The conditions that are drawn, ``named`` ones (of the index) first; a note if some are not."""
     if len(rows) <= _MOST:
         return rows, ()
     rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
+    rank[list(named)] = 0  # what the title tells is never the one that is left out
     kept = rows.loc[sorted(rank.sort_values(kind="stable").head(_MOST).index)]
     return kept, (
         say("shared.drawn_of_conditions_the_table_has", most_rows=_MOST, n_rows=len(rows)),
