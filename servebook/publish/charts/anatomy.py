@@ -69,9 +69,15 @@ def lost_over_tokens(
         base = alt.Chart(ends)
         layers += [
             base.mark_area(opacity=0.15).encode(
-                x=x, y=alt.Y("below:Q"), y2="above:Q", color=colour, detail="series:N"
+                x=x,
+                y=alt.Y("below:Q"),
+                y2=alt.Y2("above:Q"),
+                color=colour,
+                detail=alt.Detail("series:N"),
             ),
-            base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, detail="series:N"),
+            base.mark_line(strokeWidth=2).encode(
+                x=x, y=y, color=colour, detail=alt.Detail("series:N")
+            ),
         ]
     layers.append(
         alt.Chart(points)
@@ -117,11 +123,16 @@ def lost_over_tokens(
             # Dotted and pale: a leader is no data.
             text.mark_rule(
                 strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8
-            ).encode(x=alt.X("x_high:Q"), x2="edge:Q", y=alt.Y("y_high:Q"), y2="label_y:Q"),
+            ).encode(
+                x=alt.X("x_high:Q"),
+                x2=alt.X2("edge:Q"),
+                y=alt.Y("y_high:Q"),
+                y2=alt.Y2("label_y:Q"),
+            ),
             text.mark_text(align="left", dx=6, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text="label:N",
+                text=alt.Text("label:N"),
                 color=alt.Color("ink:N", scale=None),
             ),
         ]
@@ -158,7 +169,7 @@ def own_against_other(rows: pd.DataFrame, x_title: str) -> Any:
         alt.Tooltip("tip:N", title=say("charts.anatomy.own_against_other.title_long_steps")),
     ]
     layers = [
-        both.mark_rule(strokeWidth=1.2, yOffset=8).encode(x=x("own"), x2="other:Q", y=y),
+        both.mark_rule(strokeWidth=1.2, yOffset=8).encode(x=x("own"), x2=alt.X2("other:Q"), y=y),
         base.mark_tick(thickness=2, height=12, color=theme.CONTEXT, yOffset=8).encode(
             x=x("chance"), y=y
         ),

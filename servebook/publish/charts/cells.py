@@ -65,13 +65,13 @@ def grid(
     layers.append(
         alt.Chart(points)
         .mark_line(strokeWidth=2.5, color=theme.CONTEXT)
-        .encode(x=x, y=y, detail="series:N", order="column:Q")
+        .encode(x=x, y=y, detail=alt.Detail("series:N"), order=alt.Order("column:Q"))
     )
     if len(across):
         base = alt.Chart(across)
         layers.append(
             base.mark_rule(strokeDash=[2, 3], color=theme.INK).encode(
-                x=x, y=alt.Y("low:Q"), y2="high:Q"
+                x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q")
             )
         )
         layers += _beside_rules(across, x, n)
@@ -98,7 +98,7 @@ def grid(
                 baseline="middle",
                 lineHeight=LINE_PX,
             )
-            .encode(x=x, y=alt.Y("label_y:Q"), text="label:N", color=ink)
+            .encode(x=x, y=alt.Y("label_y:Q"), text=alt.Text("label:N"), color=ink)
         )
     if len(along):
         layers.append(
@@ -107,17 +107,17 @@ def grid(
                 fontWeight="bold", baseline="middle", color=theme.INK, lineHeight=LINE_PX,
                 stroke="white", strokeWidth=5, strokeJoin="round",
             )
-            .encode(x=x, y=y, text="text:N")
+            .encode(x=x, y=y, text=alt.Text("text:N"))
         )  # fmt: skip
         layers.append(
             alt.Chart(along)
             .mark_text(fontWeight="bold", baseline="middle", color=theme.INK, lineHeight=LINE_PX)
-            .encode(x=x, y=y, text="text:N")
+            .encode(x=x, y=y, text=alt.Text("text:N"))
         )
     layers.append(
         alt.Chart(columns)
         .mark_text(baseline="top", dy=6, lineHeight=LINE_PX - 1, color=theme.INK)
-        .encode(x=x, y=alt.value("height"), text="head:N")
+        .encode(x=x, y=alt.value("height"), text=alt.Text("head:N"))
     )
     return theme.finish(alt.layer(*layers), height=height)
 
@@ -133,7 +133,7 @@ def _empty_cells(columns: pd.DataFrame, x_scale: alt.Scale) -> list[Any]:
         layers.append(
             boxes.mark_rect(fill=_EMPTY, stroke=theme.CONTEXT, strokeDash=[4, 3]).encode(
                 x=alt.X("left:Q", scale=x_scale, axis=None),
-                x2="right:Q",
+                x2=alt.X2("right:Q"),
                 y=alt.value(0 if whole else alt.expr(f"height - {room}")),
                 y2=alt.value("height"),
             )
@@ -142,7 +142,7 @@ def _empty_cells(columns: pd.DataFrame, x_scale: alt.Scale) -> list[Any]:
             boxes.encode(
                 x=alt.X("column:Q", scale=x_scale, axis=None),
                 y=alt.value("height"),
-                text="lacking:N",
+                text=alt.Text("lacking:N"),
             ),
             baseline="top",
             dy=4 - room,
@@ -175,6 +175,6 @@ def _beside_rules(across: pd.DataFrame, x: alt.X, n: int) -> list[Any]:
                 color=theme.INK,
                 lineHeight=LINE_PX,
             )
-            .encode(x=x, y=alt.Y("middle:Q"), text="text:N")
+            .encode(x=x, y=alt.Y("middle:Q"), text=alt.Text("text:N"))
         )
     return layers

@@ -47,17 +47,31 @@ def over_load(
     layers: list[Any] = [
         alt.Chart(zero)
         .mark_rule(strokeDash=[4, 4], strokeWidth=1.5)
-        .encode(x=alt.X("zero:Q"), x2="x_low:Q", y=alt.Y("floor:Q"), y2="y_low:Q", color=colour),
+        .encode(
+            x=alt.X("zero:Q"),
+            x2=alt.X2("x_low:Q"),
+            y=alt.Y("floor:Q"),
+            y2=alt.Y2("y_low:Q"),
+            color=colour,
+        ),
         alt.Chart(lines)
         .mark_rule(strokeWidth=2)
-        .encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=alt.Y("y_low:Q"), y2="y_high:Q", color=colour),
+        .encode(
+            x=alt.X("x_low:Q"),
+            x2=alt.X2("x_high:Q"),
+            y=alt.Y("y_low:Q"),
+            y2=alt.Y2("y_high:Q"),
+            color=colour,
+        ),
     ]
     bars = zero.dropna(subset=["floor_low", "floor_high"])
     if len(bars):
         layers.append(
             alt.Chart(bars)
             .mark_rule(strokeWidth=7, opacity=0.4)
-            .encode(x=alt.X("zero:Q"), y=alt.Y("floor_low:Q"), y2="floor_high:Q", color=colour)
+            .encode(
+                x=alt.X("zero:Q"), y=alt.Y("floor_low:Q"), y2=alt.Y2("floor_high:Q"), color=colour
+            )
         )
     layers.append(
         alt.Chart(points)
@@ -79,7 +93,7 @@ def over_load(
             .encode(
                 x=alt.X("x_high:Q"),
                 y=alt.Y("y_high:Q"),
-                text="label:N",
+                text=alt.Text("label:N"),
                 color=alt.Color("ink:N", scale=None),
             )
         )

@@ -76,7 +76,7 @@ def around_zero(
             .mark_rect(color="#ececec")
             .encode(
                 x=alt.X("low:Q"),
-                x2="high:Q",
+                x2=alt.X2("high:Q"),
                 tooltip=[
                     alt.Tooltip("text:N", title=say("charts.deviations.around_zero.title_band"))
                 ],

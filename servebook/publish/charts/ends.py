@@ -55,7 +55,7 @@ def end_column(
             alt.Chart(early)
             # Dotted and pale: a leader is no data.
             .mark_rule(strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8)
-            .encode(x=x, y=y, x2="edge:Q", y2="label_y:Q")
+            .encode(x=x, y=y, x2=alt.X2("edge:Q"), y2=alt.Y2("label_y:Q"))
         )
     layers.append(
         alt.Chart(placed)
@@ -63,7 +63,7 @@ def end_column(
         .encode(
             x=alt.X("edge:Q"),
             y=alt.Y("label_y:Q"),
-            text="label:N",
+            text=alt.Text("label:N"),
             color=alt.Color("ink:N", scale=None),
         )
     )

@@ -74,7 +74,7 @@ def timeline(blocks: pd.DataFrame, kinds: list[tuple[str, str]], runs: pd.DataFr
             t0_s="shown[0] + datum.t0 * shown[2]", t1_s="shown[0] + datum.t1 * shown[2]"
         )
         .mark_rect(aria=False)
-        .encode(x=x, x2="t1_s:Q", y=y, y2="b:Q", color=fill)
+        .encode(x=x, x2=alt.X2("t1_s:Q"), y=y, y2=alt.Y2("b:Q"), color=fill)
         .properties(name="lanes")
     )
     rules = (
@@ -115,6 +115,6 @@ def _remarks(runs: pd.DataFrame) -> list[Any]:
                 dy=-3,
                 color=theme.INK,
             )
-            .encode(x=alt.X("t0_s:Q"), y=alt.Y("a:Q"), text="text:N")
+            .encode(x=alt.X("t0_s:Q"), y=alt.Y("a:Q"), text=alt.Text("text:N"))
         )
     return layers

@@ -47,9 +47,11 @@ def balance(rows: pd.DataFrame, unit: str, limit: float) -> Any:
         alt.layer(
             bar("received", 0.55),
             bar("sent", 1.0),
-            alt.Chart(pd.DataFrame([{"zero": 0.0}])).mark_rule(color=theme.INK).encode(x="zero:Q"),
+            alt.Chart(pd.DataFrame([{"zero": 0.0}]))
+            .mark_rule(color=theme.INK)
+            .encode(x=alt.X("zero:Q")),
             base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(
-                x=x("sent"), text="text:N"
+                x=x("sent"), text=alt.Text("text:N")
             ),
             *words_above(base, y, dy=-1),
         ),

@@ -66,10 +66,10 @@ def _zoomed(base: alt.Chart, title: str, limit: float) -> Any:
             x=x("peak"), tooltip=_tooltip()
         ),
         base.mark_text(align="left", baseline="middle", dx=9, dy=_BAR).encode(
-            x=x("peak"), text="text:N"
+            x=x("peak"), text=alt.Text("text:N")
         ),
         base.mark_text(align="left", baseline="bottom", dy=_BAR - 8).encode(
-            x=alt.value(2), text="label:N"
+            x=alt.value(2), text=alt.Text("label:N")
         ),
     )
 

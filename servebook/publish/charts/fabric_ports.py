@@ -43,7 +43,7 @@ def ports(dots: pd.DataFrame, middles: pd.DataFrame, y_title: str, limit: float)
         alt.layer(
             lines.mark_rule(strokeDash=[4, 3]).encode(y=y),
             lines.mark_text(align="left", baseline="bottom", dy=-2, color=theme.MUTED).encode(
-                x=alt.value(4), y=y, text="words:N"
+                x=alt.value(4), y=y, text=alt.Text("words:N")
             ),
             base.mark_point(size=70, opacity=0.85).encode(
                 color=alt.Color("colour:N", scale=None),
@@ -58,7 +58,7 @@ def ports(dots: pd.DataFrame, middles: pd.DataFrame, y_title: str, limit: float)
                     alt.Tooltip("tip:N", title=say("charts.fabric_ports.ports.title_use")),
                 ],
             ),
-            base.mark_text(align="right", dx=-8, baseline="middle").encode(text="name:N"),
+            base.mark_text(align="right", dx=-8, baseline="middle").encode(text=alt.Text("name:N")),
         ),
         height=260,
     )

@@ -97,7 +97,7 @@ def _panel(
         .mark_rect()
         .encode(
             x=x,
-            x2="x2:Q",
+            x2=alt.X2("x2:Q"),
             color=alt.Color(
                 "workload:N",
                 scale=alt.Scale(domain=phases, range=[_tint(p) for p in phases]),
@@ -107,25 +107,25 @@ def _panel(
         ),
         alt.Chart(breaks)
         .mark_rect(color="#ffffff", opacity=0.85, stroke=theme.CONTEXT, strokeDash=[3, 2])
-        .encode(x=x, x2="x2:Q", tooltip=[alt.Tooltip("words:N", title=" ")]),
+        .encode(x=x, x2=alt.X2("x2:Q"), tooltip=[alt.Tooltip("words:N", title=" ")]),
         alt.Chart(points)
         .mark_area(interpolate="step-after", color=theme.CONTEXT, opacity=0.35)
-        .encode(x=x, y=y, detail="series:N"),
+        .encode(x=x, y=y, detail=alt.Detail("series:N")),
     ]
     if not whole:
         layers += [
             alt.Chart(ranges)
             .mark_area(interpolate="step-after", color=theme.CONTEXT, opacity=0.45)
-            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", detail="series:N"),
+            .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), detail=alt.Detail("series:N")),
             alt.Chart(points)
             .mark_line(interpolate="step-after", color=theme.INK, strokeWidth=1)
-            .encode(x=x, y=y, detail="series:N"),
+            .encode(x=x, y=y, detail=alt.Detail("series:N")),
             alt.Chart(labels)
             .mark_text(baseline="top", dy=3, color=theme.INK)
-            .encode(x=x, y=alt.value(0), text="words:N"),
+            .encode(x=x, y=alt.value(0), text=alt.Text("words:N")),
             alt.Chart(breaks)
             .mark_text(baseline="bottom", dy=-3, align="left", color=theme.INK)
-            .encode(x=x, y=alt.value(_TALL), text="what:N"),
+            .encode(x=x, y=alt.value(_TALL), text=alt.Text("what:N")),
         ]
     chart = alt.layer(*layers).properties(width=_PLOT, height=_FLAT if whole else _TALL)
     return chart if whole else chart.properties(title=alt.TitleParams(panel.title, offset=6))

@@ -74,7 +74,7 @@ def _beside(
     for at, align, part in (("max", "left", placed[right]), ("min", "right", placed[~right])):
         if len(part):
             layers += theme.haloed(
-                alt.Chart(part.assign(at=part[at])).encode(x=x("at"), y=y, text="text:N"),
+                alt.Chart(part.assign(at=part[at])).encode(x=x("at"), y=y, text=alt.Text("text:N")),
                 align=align,
                 baseline="middle",
                 dx=10 if align == "left" else -10,

@@ -58,7 +58,7 @@ def ranges(rows: pd.DataFrame, dots: pd.DataFrame, x_title: str) -> Any:
         )
         layers.append(
             bar.encode(
-                y=y, x=x("low"), x2="high:Q", fill=alt.Fill("colour:N", scale=None),
+                y=y, x=x("low"), x2=alt.X2("high:Q"), fill=alt.Fill("colour:N", scale=None),
                 stroke=alt.Stroke("colour:N", scale=None), tooltip=tooltip,
             )
         )  # fmt: skip
@@ -76,7 +76,7 @@ def ranges(rows: pd.DataFrame, dots: pd.DataFrame, x_title: str) -> Any:
     layers += [
         base.mark_text(align="left", baseline="middle", dx=9, dy=10, fontWeight="bold").encode(
             x=x("high"),
-            text="text:N",
+            text=alt.Text("text:N"),
             color=alt.Color("ink:N", scale=None),
         ),
         *words_above(base, y, dy=-3),

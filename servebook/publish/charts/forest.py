@@ -48,7 +48,9 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
     if band:
         frame = pd.DataFrame([{"low": band[0], "high": band[1]}])
         layers.append(
-            alt.Chart(frame).mark_rect(color="#EDF3F7").encode(x=alt.X("low:Q"), x2="high:Q")
+            alt.Chart(frame)
+            .mark_rect(color="#EDF3F7")
+            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
         )
     layers.append(
         alt.Chart(pd.DataFrame([{"one": 1.0}])).mark_rule(color=theme.INK).encode(x=alt.X("one:Q"))
@@ -63,10 +65,10 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
     layers += [
         base.mark_rule(strokeWidth=9, opacity=0.45, color=theme.CONTEXT)
         .transform_filter("!datum.quiet")
-        .encode(x=alt.X("noise_low:Q"), x2="noise_high:Q", y=y),
+        .encode(x=alt.X("noise_low:Q"), x2=alt.X2("noise_high:Q"), y=y),
         base.mark_rule(strokeWidth=3)
         .transform_filter("datum.known")
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=colour),
     ]
     tooltip = [
         alt.Tooltip("label:N", title=say("charts.forest.forest.title_ratio")),

@@ -78,35 +78,35 @@ def against_one_percent(
     )
     colour = alt.Color("colour:N", scale=None)
     layers: list[Any] = [
-        line.mark_rect(color="#f1f1f1").encode(y=y, y2="bottom:Q"),
+        line.mark_rect(color="#f1f1f1").encode(y=y, y2=alt.Y2("bottom:Q")),
         line.mark_rule(color=theme.INK, strokeWidth=1).encode(y=y),
         line.mark_text(
             align="right", baseline="bottom", dx=-6, dy=-5, color=theme.MUTED, fontStyle="italic"
         ).encode(
             x=alt.value("width"),
             y=alt.Y("bottom:Q"),
-            text="text:N",
+            text=alt.Text("text:N"),
         ),
     ]
     if expected is not None and len(expected):
         layers.append(
             alt.Chart(expected[expected["share"] > 0])
             .mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=theme.CONTEXT)
-            .encode(x=x, y=y, detail="series:N", order="concurrency:Q")
+            .encode(x=x, y=y, detail=alt.Detail("series:N"), order=alt.Order("concurrency:Q"))
         )
     base = alt.Chart(points).encode(x=x, y=y)
     ranges = points.dropna(subset=["low", "high"])
     ranges = ranges[(ranges["low"] < ranges["high"]) & (ranges["low"] > 0)]
     layers.append(
         base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
-            color=colour, detail="series:N", order="concurrency:Q"
+            color=colour, detail=alt.Detail("series:N"), order=alt.Order("concurrency:Q")
         )
     )
     if len(ranges):
         layers.append(
             alt.Chart(ranges)
             .mark_rule(strokeWidth=7, opacity=0.35)
-            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+            .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour)
         )
     # At the right edge the words of a point would run into the name of its series: they join it.
     at_edge = points["concurrency"] == points["concurrency"].max()
@@ -147,7 +147,7 @@ def against_one_percent(
             alt.Chart(part).encode(
                 x=x,
                 y=alt.Y("label_y:Q"),
-                text="text:N",
+                text=alt.Text("text:N"),
                 color=alt.Color("ink:N", scale=None),
             ),
             align="right" if left else "left",

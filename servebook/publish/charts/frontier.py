@@ -52,9 +52,9 @@ def frontier(rows: pd.DataFrame) -> Any:
         # A band behind the points: from one best condition to the next; nothing between was run.
         alt.Chart(best)
         .mark_line(color=theme.CONTEXT, strokeWidth=9, opacity=0.22)
-        .encode(x=x, y=y, order="user:Q"),
+        .encode(x=x, y=y, order=alt.Order("user:Q")),
         base.mark_line(strokeWidth=1.5).encode(
-            color=colour, detail="series:N", order="concurrency:Q"
+            color=colour, detail=alt.Detail("series:N"), order=alt.Order("concurrency:Q")
         ),
         base.mark_point(size=85).encode(
             color=colour,
@@ -67,7 +67,7 @@ def frontier(rows: pd.DataFrame) -> Any:
         ),
         # Above the point and to its right, where no line of falling speed runs.
         *theme.haloed(
-            base.encode(text="text:N", color=alt.Color("ink:N", scale=None)),
+            base.encode(text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None)),
             align="left",
             baseline="bottom",
             dx=6,

@@ -83,12 +83,14 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     )
     return theme.finish(
         alt.layer(
-            bands.mark_rect(color="#f3f3f3").encode(y=alt.Y("y:Q", scale=y_scale), y2="y2:Q"),
+            bands.mark_rect(color="#f3f3f3").encode(
+                y=alt.Y("y:Q", scale=y_scale), y2=alt.Y2("y2:Q")
+            ),
             rules.mark_rule(color=theme.CONTEXT),
             *leaders,
             named,
             base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
-                color=colour, detail="series:N", order="middle:Q"
+                color=colour, detail=alt.Detail("series:N"), order=alt.Order("middle:Q")
             ),
             base.mark_point(size=85).encode(
                 color=colour,
@@ -119,7 +121,7 @@ def _values(placed: pd.DataFrame, x: alt.X, align: str) -> list[Any]:
         alt.Chart(placed).encode(
             x=x,
             y=alt.Y("label_y:Q"),
-            text="text:N",
+            text=alt.Text("text:N"),
             color=alt.Color("ink:N", scale=None),
         ),
         align=align,

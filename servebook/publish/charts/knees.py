@@ -41,7 +41,7 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
     layers: list[Any] = [
         alt.Chart(ranges)
         .mark_rule(color=theme.GRID, strokeWidth=6)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=y),
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y),
         *words_above(alt.Chart(ranges), y, dy=-13, whole=True),
     ]
     # Methods stand a little apart, so that equal places stay visible.
@@ -56,7 +56,7 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
             layers.append(
                 alt.Chart(moved)
                 .mark_rule(color=colour, strokeWidth=2, yOffset=shift)
-                .encode(x=alt.X("low:Q"), x2="high:Q", y=y)
+                .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
             )
         layers.append(
             alt.Chart(part)

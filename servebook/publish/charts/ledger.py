@@ -52,7 +52,7 @@ def within_tolerance(dots: pd.DataFrame) -> Any:
         .mark_rect(color="#DCEBF5")
         .encode(
             x=alt.X("low:Q"),
-            x2="high:Q",
+            x2=alt.X2("high:Q"),
             tooltip=[alt.Tooltip("text:N", title=say("charts.ledger.within_tolerance.title_band"))],
         ),
         alt.Chart(pd.DataFrame([{"zero": 0.0}]))

@@ -78,7 +78,7 @@ def _panel(
     layers = [
         alt.Chart(band)
         .mark_rect(color="#f1f1f1")
-        .encode(x=alt.X("from:Q", scale=log_scale(inside, 2)), x2="to:Q"),
+        .encode(x=alt.X("from:Q", scale=log_scale(inside, 2)), x2=alt.X2("to:Q")),
         alt.Chart(band).mark_rule(color=theme.CONTEXT).encode(x=alt.X("from:Q")),
         base.mark_line().encode(x=x, y=y, color=alt.Color("colour:N", scale=None)),
         base.mark_point(size=85).encode(
@@ -93,7 +93,7 @@ def _panel(
         ),
         *_labels(points, column, x, y, top),
         *theme.haloed(
-            alt.Chart(band).encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
+            alt.Chart(band).encode(x=alt.X("from:Q"), y=alt.value(0), text=alt.Text("text:N")),
             align="right",
             baseline="top",
             dx=-5,

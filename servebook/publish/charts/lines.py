@@ -105,7 +105,10 @@ def over_concurrency(
         layers.append(rule)
     layers.append(
         base.mark_line().encode(
-            color=colour, strokeDash=dash, detail="series:N", order="concurrency:Q"
+            color=colour,
+            strokeDash=dash,
+            detail=alt.Detail("series:N"),
+            order=alt.Order("concurrency:Q"),
         )
     )
     ranges = points.dropna(subset=["low", "high"])
@@ -114,13 +117,13 @@ def over_concurrency(
         layers.append(
             alt.Chart(ranges)
             .mark_rule(strokeWidth=7, opacity=0.35, strokeCap="butt")
-            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+            .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour)
         )
     layers += words
     layers.append(base.mark_point(size=85).encode(color=colour, shape=shape, tooltip=tooltip))
     if remarks is not None and len(remarks):
         layers += theme.haloed(
-            alt.Chart(remarks).encode(x=x, y=y, text="text:N"),
+            alt.Chart(remarks).encode(x=x, y=y, text=alt.Text("text:N")),
             align="right",
             dx=-7,
             dy=-11,
@@ -148,7 +151,7 @@ def _pairs(pairs: pd.DataFrame, x: alt.X, last: float, y_range: Range, height: i
     layers: list[Any] = [
         alt.Chart(pairs)
         .mark_rule(strokeDash=[2, 3], color=theme.CONTEXT)
-        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+        .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     ]
     near = [
         math.log(b / a) < _CLOSE_PX * per_px
@@ -164,7 +167,7 @@ def _pairs(pairs: pd.DataFrame, x: alt.X, last: float, y_range: Range, height: i
                 alt.Chart(part).encode(
                     x=x,
                     y=alt.Y("low:Q" if below else "middle:Q"),
-                    text="text:N",
+                    text=alt.Text("text:N"),
                 ),
                 align="right" if left else "left",
                 baseline="top" if below else "middle",
@@ -190,14 +193,14 @@ def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> l
     layers: list[Any] = [
         alt.Chart(placed)
         .mark_rule(color=theme.CONTEXT, strokeWidth=1)
-        .encode(x=x, y=alt.Y("bottom:Q"), y2="top:Q")
+        .encode(x=x, y=alt.Y("bottom:Q"), y2=alt.Y2("top:Q"))
     ]
     for level in sorted(set(levels)):
         part = placed[placed["level"] == level]
         layers.append(
             alt.Chart(part)
             .mark_text(baseline="bottom", dy=-4 - LINE_PX * level, color=theme.MUTED)
-            .encode(x=x, y=alt.Y("top:Q"), text="text:N")
+            .encode(x=x, y=alt.Y("top:Q"), text=alt.Text("text:N"))
         )
     return layers
 
@@ -220,7 +223,7 @@ def _bounds(bounds: pd.DataFrame, x_range: Range) -> list[Any]:
     return [
         base.mark_rule(color=theme.ALARM, strokeDash=[6, 4], strokeWidth=1.2),
         *theme.haloed(
-            base.encode(x=alt.X("left:Q"), text="text:N"),
+            base.encode(x=alt.X("left:Q"), text=alt.Text("text:N")),
             align="left",
             baseline="bottom",
             dx=4,

@@ -83,7 +83,7 @@ def of_settings(
         layers.append(
             alt.Chart(placed.dropna(subset=["bar_end"]))
             .mark_bar(opacity=0.3, height=min(row_px, ROW_PX) - 6)
-            .encode(x=x, x2="bar_end:Q", y=y, color=alt.Color("colour:N", scale=None))
+            .encode(x=x, x2=alt.X2("bar_end:Q"), y=y, color=alt.Color("colour:N", scale=None))
         )
     for _, part in placed.groupby(["bold", "dy"], sort=True):
         heavy = bool(part["bold"].iloc[0])
@@ -98,7 +98,7 @@ def of_settings(
                 fontWeight="bold" if heavy else "normal",
                 color=theme.INK if heavy else theme.MUTED,
             )
-            .encode(x=x, y=y, text="text:N")
+            .encode(x=x, y=y, text=alt.Text("text:N"))
         )
     layers += [
         head.mark_point(size=85, xOffset=8).encode(
@@ -118,7 +118,7 @@ def of_settings(
         ).encode(
             x=x,
             y=y,
-            text="text:N",
+            text=alt.Text("text:N"),
             color=alt.Color("ink:N", scale=None),
         ),
     ]

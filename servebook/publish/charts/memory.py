@@ -36,7 +36,7 @@ def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt
         .encode(
             y=y,
             x=x,
-            x2="to_gb:Q",
+            x2=alt.X2("to_gb:Q"),
             color=alt.Color("colour:N", scale=None),
             tooltip=[
                 alt.Tooltip("row:N", title=say("charts.memory.memory_bars.title_deployment")),
@@ -50,7 +50,7 @@ def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt
         .mark_tick(thickness=2, size=32, color=theme.INK)
         .encode(
             y=y,
-            x="hbm_gb:Q",
+            x=alt.X("hbm_gb:Q"),
             tooltip=[alt.Tooltip("hbm_gb:Q", title=say("charts.memory.memory_bars.title_hbm_gb"))],
         )
     )
@@ -59,14 +59,14 @@ def memory_bars(parts: pd.DataFrame, ends: pd.DataFrame, limit_gb: float) -> alt
         *bars,
         line,
         *theme.haloed(
-            head.encode(text="name:N"),
+            head.encode(text=alt.Text("name:N")),
             align="left",
             baseline="bottom",
             dy=-29,
             color=theme.MUTED,
         ),
         *theme.haloed(
-            head.encode(text="words:N"),
+            head.encode(text=alt.Text("words:N")),
             align="left",
             baseline="bottom",
             dy=-14,

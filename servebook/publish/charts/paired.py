@@ -47,7 +47,7 @@ def paired(
         alt.Chart(pd.DataFrame([{"start": start}]))
         .mark_rule(color=theme.INK)
         .encode(x=alt.X("start:Q")),
-        base.mark_rule(strokeWidth=4, opacity=0.4).encode(x=x, x2="start:Q", color=colour),
+        base.mark_rule(strokeWidth=4, opacity=0.4).encode(x=x, x2=alt.X2("start:Q"), color=colour),
     ]
     if len(grey):
         layers.append(
@@ -66,7 +66,7 @@ def paired(
         layers.append(
             alt.Chart(heads)
             .mark_text(align="left", baseline="middle", dy=4, fontWeight="bold")
-            .encode(x=alt.value(0), y=y, text="label:N", color=ink)
+            .encode(x=alt.value(0), y=y, text=alt.Text("label:N"), color=ink)
         )
     left = pairs["value"] < start
     for part, side in ((pairs[left], "right"), (pairs[~left], "left")):

@@ -47,7 +47,7 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
         .encode(
             y=y,
             x=x("low"),
-            x2="high:Q",
+            x2=alt.X2("high:Q"),
             color=alt.Color("colour:N", scale=None),
             tooltip=[
                 alt.Tooltip("part:N", title=say("charts.parts.stacked.title_part")),
@@ -63,7 +63,7 @@ def stacked(segments: pd.DataFrame, ends: pd.DataFrame, x_title: str) -> Any:
         )
     layers += [
         base.mark_text(align="left", baseline="middle", dx=8, dy=8).encode(
-            x=x("end"), text="text:N"
+            x=x("end"), text=alt.Text("text:N")
         ),
         *words_above(base, y, dy=-2, whole=True),
     ]

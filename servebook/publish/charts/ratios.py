@@ -40,10 +40,10 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
     base = alt.Chart(rows.assign(one=1.0)).encode(y=y)
     layers: list[Any] = [
         alt.Chart(pd.DataFrame([{"one": 1.0}])).mark_rule(color=theme.INK).encode(x=alt.X("one:Q")),
-        base.mark_rule(strokeWidth=5, opacity=0.4).encode(x=x, x2="one:Q", color=colour),
+        base.mark_rule(strokeWidth=5, opacity=0.4).encode(x=x, x2=alt.X2("one:Q"), color=colour),
         base.mark_point(size=90, shape="circle").encode(x=x, color=colour),
         *theme.haloed(
-            base.encode(x=alt.value(0), text="label:N"),
+            base.encode(x=alt.value(0), text=alt.Text("label:N")),
             align="left",
             baseline="bottom",
             dy=-11,
@@ -64,7 +64,7 @@ def around_one(rows: pd.DataFrame, x_title: str) -> Any:
                 .encode(
                     x=x,
                     y=y,
-                    text="text:N",
+                    text=alt.Text("text:N"),
                     color=alt.Color("ink:N", scale=None),
                 )
             )

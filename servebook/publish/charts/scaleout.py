@@ -61,16 +61,16 @@ def projected(
         alt.layer(
             alt.Chart(shade)
             .mark_rect(color="#DCEBF5")
-            .encode(x=alt.X("from:Q", scale=x_scale), x2="to:Q"),
+            .encode(x=alt.X("from:Q", scale=x_scale), x2=alt.X2("to:Q")),
             alt.Chart(shade)
             .mark_text(align="left", baseline="top", dx=4, dy=4, color=theme.MUTED)
-            .encode(x=alt.X("from:Q"), y=alt.value(0), text="text:N"),
+            .encode(x=alt.X("from:Q"), y=alt.value(0), text=alt.Text("text:N")),
             alt.Chart(labelled)
             .mark_rule(strokeDash=[2, 3])
-            .encode(x=alt.X("start:Q"), x2="edge:Q", y=alt.Y("ceiling:Q"), color=colour),
+            .encode(x=alt.X("start:Q"), x2=alt.X2("edge:Q"), y=alt.Y("ceiling:Q"), color=colour),
             alt.Chart(lines)
             .mark_line(strokeDash=[6, 3])
-            .encode(x=x, y=y, color=colour, detail="series:N"),
+            .encode(x=x, y=y, color=colour, detail=alt.Detail("series:N")),
             alt.Chart(lines)
             .mark_point(size=60, filled=True, fill="white", strokeWidth=2)
             .encode(
@@ -88,7 +88,7 @@ def projected(
             .encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text="label:N",
+                text=alt.Text("label:N"),
                 color=alt.Color("ink:N", scale=None),
             ),
         ),

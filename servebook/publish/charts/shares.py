@@ -46,7 +46,7 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
             .mark_bar(stroke="white", strokeWidth=1)
             .encode(
                 x=x,
-                x2="end:Q",
+                x2=alt.X2("end:Q"),
                 y=y,
                 color=alt.Color("colour:N", scale=None),
                 tooltip=[

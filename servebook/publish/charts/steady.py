@@ -51,13 +51,13 @@ def in_flight_over_time(
         .encode(x=x, y=y),
         alt.Chart(outside)
         .mark_rect(color="#ffffff", opacity=0.6)
-        .encode(x=alt.X("from:Q"), x2="to:Q"),
+        .encode(x=alt.X("from:Q"), x2=alt.X2("to:Q")),
         alt.Chart(window)
         .mark_rule(color=theme.CONTEXT, strokeDash=[4, 3])
         .encode(y=alt.Y("limit:Q")),
         alt.Chart(edges).mark_rule(color=theme.INK, strokeWidth=1.5).encode(x=alt.X("at:Q")),
         alt.Chart(words)
         .mark_text(baseline="top", fontWeight="bold", color=theme.INK, lineHeight=15)
-        .encode(x=alt.X("middle:Q"), y=alt.Y("up:Q"), text="inside:N"),
+        .encode(x=alt.X("middle:Q"), y=alt.Y("up:Q"), text=alt.Text("inside:N")),
     ]
     return theme.finish(alt.layer(*layers), height=height).properties(usermeta={"zoom": "x"})

@@ -67,7 +67,7 @@ def strip(
         layers.append(
             alt.Chart(bars)
             .mark_rule(strokeWidth=8, opacity=0.4, color=theme.CONTEXT)
-            .encode(x=alt.X("low:Q"), x2="high:Q", y=y)
+            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y)
         )
     layers += [
         alt.Chart(dots)

@@ -79,8 +79,8 @@ def longer_than(
                     x=x,
                     y=y,
                     color=alt.value(theme.CONTEXT) if context else colour,
-                    detail="series:N",
-                    order="x:Q",
+                    detail=alt.Detail("series:N"),
+                    order=alt.Order("x:Q"),
                 )
             )
     if len(marks):
@@ -93,7 +93,7 @@ def longer_than(
         layers += [
             base.mark_rule(
                 strokeWidth=1, strokeDash=[1, 4], color=theme.CONTEXT, opacity=0.8
-            ).encode(x=x, y=y, x2="edge:Q", y2="label_y:Q"),
+            ).encode(x=x, y=y, x2=alt.X2("edge:Q"), y2=alt.Y2("label_y:Q")),
             alt.Chart(marks.drop(columns=["text", "ink"]))
             .mark_point(size=85, stroke="white", strokeWidth=1)
             .encode(
@@ -106,7 +106,7 @@ def longer_than(
             base.mark_text(align="left", dx=5, baseline="middle", lineHeight=LINE_PX).encode(
                 x=alt.X("edge:Q"),
                 y=alt.Y("label_y:Q"),
-                text="text:N",
+                text=alt.Text("text:N"),
                 color=alt.Color("ink:N", scale=None),
             ),
         ]

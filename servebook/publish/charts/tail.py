@@ -54,7 +54,7 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
     return theme.finish(
         alt.layer(
             base.mark_rule(strokeWidth=5, opacity=0.4).encode(
-                x=x("median"), x2="tail:Q", color=colour
+                x=x("median"), x2=alt.X2("tail:Q"), color=colour
             ),
             base.mark_point(size=90, shape="circle").encode(
                 x=x("median"), color=colour, tooltip=tooltip
@@ -67,7 +67,7 @@ def on_a_log_rule(rows: pd.DataFrame, x_title: str) -> Any:
             ),
             ends.mark_text(align="left", dx=11, baseline="middle").encode(
                 x=x("end"),
-                text="text:N",
+                text=alt.Text("text:N"),
                 color=alt.Color("ink:N", scale=None),
             ),
             *words_above(base, y, dy=-11),
