@@ -86,7 +86,7 @@ def _named(ids: pa.Array, lines: Ints) -> pa.Array:
 
 def _twice(ids: pa.Array, lines: Ints, aside: Aside) -> list[int]:
     """The requests that an earlier line is of; they are set aside."""
-    if pc.count_distinct(ids).as_py() == len(ids):
+    if len(ids.unique()) == len(ids):
         return []
     first: dict[str, int] = {}
     drop = []

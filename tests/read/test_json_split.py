@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -199,3 +200,24 @@ def test_columns_of_gaps_are_joined_with_their_sums() -> None:
         part if isinstance(part, list) else part.sums_ns.tolist() for part in columns[0].lists()
     ]
     assert found == [[750_000_000], [[-1.0]], [1_000_000_000]]
+
+
+def test_a_column_in_a_file_holds_what_it_held(tmp_path: Path) -> None:
+    column, joined = GapLists(), GapLists()
+    for one in ([0.5, 0.25], [], [-1.0], [1.0], [2.0, 0.125], [1e9]):
+        column.extend_values([one])
+    joined.extend_values([[2.0]])
+    assert column.put_into(tmp_path / "numbers") == [2, 2]
+    joined.join(pickle.loads(pickle.dumps(column)))
+    found = [
+        one if isinstance(one, list) else (one.gap_ns.tolist(), one.sums_ns.tolist())
+        for one in joined.lists()
+    ]
+    assert found == [
+        ([2 * 10**9], [2 * 10**9]),
+        ([5 * 10**8, 25 * 10**7], [75 * 10**7, 0]),
+        [[-1.0]],
+        ([10**9, 2 * 10**9, 125 * 10**6], [10**9, 2125 * 10**6]),
+        [[1e9]],
+    ]
+    assert joined.sizes().tolist() == [1, 2, 0, 1, 1, 2, 1]
