@@ -8,7 +8,6 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
-from servebook.publish.charts.layout import axis_end
 from servebook.publish.charts.row_words import words_above
 from servebook.publish.text import say, told
 
@@ -24,7 +23,7 @@ def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
 
     Args:
         rows: row (key, in the order to draw), running, waiting (requests), set (concurrency; NaN
-            where there is none), colour, text (beside the bar).
+            where there is none), colour, text (above the bar, after the key).
         limits: row, slots: where the manifest states how many may run.
 
     """
@@ -37,14 +36,12 @@ def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
     x = alt.X(
         "at:Q",
         title=say("charts.engine_side.running_and_waiting.title"),
-        scale=alt.Scale(domain=[0, axis_end(list(reach), list(rows["text"]))], nice=False),
+        scale=alt.Scale(domain=[0, 1.03 * float(reach.max())], nice=False),
         axis=alt.Axis(tickCount=6, tickMinStep=1, grid=True),
     )
     ran = rows.assign(at=0.0, upto=rows["running"], fill=rows["colour"])
     waited = rows.assign(at=rows["running"], upto=rows["running"] + rows["waiting"], fill=WAITING)
     bars = pd.concat([ran, waited], ignore_index=True)
-    ends = rows.assign(at=waited[["upto", "set"]].max(axis=1), label=rows["row"])
-    names = alt.Chart(ends)
     marks: list[Any] = [
         alt.Chart(bars[bars["upto"] > bars["at"]])
         .mark_bar(height=13, yOffset=_DOWN_PX)
@@ -52,19 +49,22 @@ def running_and_waiting(rows: pd.DataFrame, limits: pd.DataFrame) -> Any:
         alt.Chart(rows.dropna(subset=["set"]))
         .mark_tick(color=theme.INK, thickness=2, size=19, yOffset=_DOWN_PX)
         .encode(y=y, x="set:Q"),
-        names.mark_text(align="left", dx=9, dy=_DOWN_PX, color=theme.INK).encode(
-            y=y, x=x, text="text:N"
-        ),
     ]
     if len(limits):
         marks.append(
             alt.Chart(limits)
             .mark_point(
-                shape="triangle-up", filled=False, color=theme.INK, size=40, yOffset=_DOWN_PX + 9
+                shape="triangle-up",
+                fill="#ffffff",
+                stroke=theme.INK,
+                size=45,
+                yOffset=_DOWN_PX,
             )
             .encode(y=y, x="slots:Q")
         )
-    marks += words_above(names, y, dy=-2, whole=True)
+    # Beside the bar the words would meet the triangle.
+    heads = rows[["row"]].assign(label=rows["row"] + ": " + rows["text"])
+    marks += words_above(alt.Chart(heads), y, dy=-2, whole=True)
     return theme.finish(alt.layer(*marks), height=_ROW_PX * len(order) + 60)
 
 

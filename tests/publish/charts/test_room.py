@@ -125,8 +125,7 @@ def test_bars_of_the_engine_begin_at_the_left_edge_with_their_names_above() -> N
     )
     limits = pd.DataFrame({"row": rows["row"], "slots": [16.0]})
     shown = drawn(running_and_waiting(rows, limits), 340)
-    assert shown["16 slots, chunked · mixed · 24 set"] < 10
-    assert shown["16 ran, 8 waited"] + 6.0 * 16 <= 340
+    assert shown["16 slots, chunked · mixed · 24 set: 16 ran, 8 waited"] < 10
 
 
 def test_gains_are_named_at_the_right_of_their_dots() -> None:
