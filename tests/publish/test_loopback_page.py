@@ -213,3 +213,70 @@ def save_a_picture_of_each_kind(driver: WebDriver, folder: Path) -> None:
         time.sleep(0.2)
         assert path.read_bytes().startswith(start)
         assert path.stat().st_size > 5_000
+
+
+FOCUSED = """
+window.walked = [];
+document.addEventListener("focusin", (event) => window.walked.push(event.target));
+window.stops = [...document.querySelectorAll("a[href], button, select, summary, [tabindex='0']")]
+  .filter((one) => one.checkVisibility({visibilityProperty: true}));
+"""
+WALKED = """
+return window.walked.map((one) => {
+  const named = one.getAttribute("aria-labelledby");
+  const name = one.getAttribute("aria-label")
+    || (named && document.getElementById(named).textContent) || one.textContent;
+  return [window.stops.indexOf(one), one.outerHTML.slice(0, 120), name.trim() !== ""];
+});"""
+TAB = {"type": "rawKeyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
+
+
+@pytest.mark.browser
+def test_the_keyboard_walks_all_of_the_page_in_its_order(
+    browser: WebDriver, pages: list[Path], look: Any
+) -> None:
+    look.settle(browser, pages[0], pages[0].read_text().count('role="img"'))
+    arrived(browser)
+    browser.execute_script("document.activeElement.blur(); window.scrollTo({top: 0})")
+    browser.execute_script(FOCUSED)
+    stops = browser.execute_script("return window.stops.length")
+    for _ in range(stops + 20):
+        browser.execute_cdp_cmd("Input.dispatchKeyEvent", TAB)
+    walked = browser.execute_script(WALKED)
+    first = [place for place, *_ in walked].index(0)
+    once = walked[first : first + stops]
+    assert [place for place, *_ in once] == list(range(stops))
+    assert [html for _, html, named in once if not named] == []
+    figures = pages[0].read_text().count("<figure ")
+    assert sum("permalink" in html for _, html, _ in once) == figures > 30
+
+
+def arrived(driver: WebDriver) -> None:
+    """Wait until the tables have their buttons, which come when there is nothing else to do."""
+    waiting = """
+    return [...document.querySelectorAll("main table")].some((one) =>
+      one.tHead && one.tBodies[0].rows.length > 1 && !one.querySelector(".sort"))"""
+    deadline = time.monotonic() + 60
+    while driver.execute_script(waiting) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not driver.execute_script(waiting)
+
+
+PLACES = """
+return [...document.querySelectorAll("figure, h2, .statement")].map((one) =>
+  one.getBoundingClientRect().top + window.scrollY)"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1400, 1000])
+def test_nothing_moves_from_the_load_event_on(
+    open_browser: Callable[..., WebDriver], pages: list[Path], look: Any, width: int
+) -> None:
+    driver = open_browser(width=width)
+    driver.get(pages[0].as_uri())
+    before = driver.execute_script(PLACES)
+    arrived(driver)
+    assert driver.execute_script(PLACES) == before
+    look.settle(driver, pages[0], pages[0].read_text().count('role="img"'))
+    after = driver.execute_script(PLACES)
+    assert max(abs(a - b) for a, b in zip(after, before, strict=True)) <= 2
