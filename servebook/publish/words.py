@@ -8,6 +8,7 @@ units come from the catalogue, in the language that the process speaks.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -131,17 +132,22 @@ def short(value: float | None, digits: int = 3) -> str:
     return number(value, digits)
 
 
+def _time(value: float) -> str:
+    # "42.0" of 42.04 beside "42" of 42 would look like two ways to measure.
+    return re.sub(r"\.0+$", "", number(value))
+
+
 def milliseconds(value_ms: float | None) -> str:
     """A time given in ms, as ms below 10 s and as s from there.
 
-    >>> milliseconds(47.08), milliseconds(1752.0), milliseconds(12340.0)
-    ('47.1 ms', '1,752 ms', '12.3 s')
+    >>> milliseconds(47.08), milliseconds(1752.0), milliseconds(12340.0), milliseconds(42.04)
+    ('47.1 ms', '1,752 ms', '12.3 s', '42 ms')
     """
     if value_ms is None or math.isnan(value_ms):
         return unknown()
     if abs(value_ms) >= 10_000:
-        return say("words.s", value=number(value_ms / 1e3))
-    return say("words.ms", value=number(value_ms))
+        return say("words.s", value=_time(value_ms / 1e3))
+    return say("words.ms", value=_time(value_ms))
 
 
 def duration(seconds: float | None) -> str:
@@ -153,9 +159,9 @@ def duration(seconds: float | None) -> str:
     if seconds is None or math.isnan(seconds):
         return unknown()
     if abs(seconds) < 1:
-        return say("words.ms", value=number(seconds * 1e3))
+        return say("words.ms", value=_time(seconds * 1e3))
     if seconds < 120:
-        return say("words.s", value=number(seconds))
+        return say("words.s", value=_time(seconds))
     whole = round(seconds)
     if whole < 7200:
         return say("words.min_s", minutes=whole // 60, seconds=whole % 60)
@@ -215,12 +221,13 @@ def factor(ratio: float | None, digits: int = 2) -> str:
 def rate(value: float | None, unit: str = "tokens/s") -> str:
     """A rate: "52,200 tokens/s".
 
-    >>> rate(52200.0), rate(3.217, "requests/s")
-    ('52,200 tokens/s', '3.22 requests/s')
+    >>> rate(52200.0), rate(3.217, "requests/s"), rate(42.04, "ms")
+    ('52,200 tokens/s', '3.22 requests/s', '42 ms')
     """
     if value is None or math.isnan(value):
         return unknown()
-    return say("words.rate", value=number(value), unit=called("units", unit))
+    shown = _time(value) if unit in ("ms", "s") else number(value)
+    return say("words.rate", value=shown, unit=called("units", unit))
 
 
 def _scaled(value: float | None, unit: str, steps: Sequence[str]) -> str:

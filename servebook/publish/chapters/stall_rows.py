@@ -66,7 +66,7 @@ def rows_of(campaign: Campaign) -> pd.DataFrame:
 
 
 def most(rows: pd.DataFrame, named: Iterable[Any] = ()) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The conditions that are drawn, ``named`` ones (of the index) first; a note if some are not."""
+    """The conditions that are drawn, ``named`` ones (of the index) first; a note of the others."""
     if len(rows) <= _MOST:
         return rows, ()
     rank = rows.groupby("series")["concurrency"].rank(ascending=False, method="first")
