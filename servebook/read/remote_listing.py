@@ -57,9 +57,21 @@ class Remote:
 
 
 def remote_path(url: str, base: str, name: str) -> str:
-    """The path in its file system of the file ``name`` below ``base``."""
-    web = urlsplit(url).scheme in _WEB
-    return f"{base.rstrip('/')}/{quote(name) if web else name}"
+    """The path in its file system of the file ``name`` below ``base``.
+
+    A query of a folder on a web server, which may be its key, goes to its files as well.
+    """
+    if urlsplit(url).scheme not in _WEB:
+        return f"{base.rstrip('/')}/{name}"
+    folder, query = _apart(base)
+    return f"{folder.rstrip('/')}/{quote(name)}{query}"
+
+
+def _apart(url: str) -> tuple[str, str]:
+    """A web address without its query, and that with its mark; a fragment goes."""
+    parts = urlsplit(url)
+    query = f"?{parts.query}" if parts.query else ""
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")), query
 
 
 def listing(system: Any, base: str, url: str) -> tuple[bool, list[Remote]]:
@@ -105,23 +117,34 @@ def _web(system: Any, base: str) -> tuple[bool, dict[str, dict[str, Any]]]:
         info = system.info(base)
         if not urlsplit(str(info.get("url", ""))).path.endswith("/"):
             return True, {"": info}
-        parts = urlsplit(base)  # a folder: the server added the stroke itself
-        base = urlunsplit((parts.scheme, parts.netloc, parts.path + "/", "", ""))
+        folder, query = _apart(base)  # a folder: the server added the stroke itself
+        base = f"{folder}/{query}"
+    base, query = _apart(base)
     found: dict[str, dict[str, Any]] = {}
     pages, seen = [base], {base}
     while pages:
         page = pages.pop()
-        for link in sorted(entry["name"] for entry in system.ls(page, detail=True)):
+        for link in _links(system, page, query):
             name = link.removeprefix(page)
             inner = name.removesuffix("/")
             if name == link or not inner or "/" in inner or set("?#") & set(name):
                 continue  # not below the page, or another order of the same page
             if not name.endswith("/"):
-                found[unquote(link.removeprefix(base))] = system.info(link)
+                found[unquote(link.removeprefix(base))] = system.info(f"{link}{query}")
             elif link not in seen and len(seen) < _MOST_PAGES:
                 seen.add(link)
                 pages.append(link)
     return False, found
+
+
+def _links(system: Any, page: str, query: str) -> list[str]:
+    """Where an index page leads to, sorted; fsspec puts relative links behind its query."""
+    asked = f"{page}{query}"
+    behind = f"{asked}/" if query else page
+    found = {entry["name"] for entry in system.ls(asked, detail=True)}
+    return sorted(
+        page + link.removeprefix(behind) if link.startswith(behind) else link for link in found
+    )
 
 
 def _check(names: list[str], url: str) -> None:

@@ -260,6 +260,34 @@ def test_a_web_server_is_read_by_its_index_pages(
     assert path.is_relative_to(tmp_path / "cache")
 
 
+def test_a_folder_of_a_web_server_with_a_key_that_each_file_needs(
+    web: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url, folder = web
+    write_lines(folder / "runs" / "a b" / "profile_export.jsonl", record())
+    allowed = Handler.do_GET, Handler.do_HEAD
+
+    def guarded(number: int) -> Callable[[Handler], None]:
+        def answer(self: Handler) -> None:
+            if "sig=geheim7" in self.path:
+                allowed[number](self)
+            else:
+                self.send_error(403)
+
+        return answer
+
+    monkeypatch.setattr(Handler, "do_GET", guarded(0))
+    monkeypatch.setattr(Handler, "do_HEAD", guarded(1))
+    path = local(f"{url}/runs/?sig=geheim7")
+    assert [p.relative_to(path).as_posix() for p in path.rglob("*.jsonl")] == [
+        "a b/profile_export.jsonl"
+    ]
+    assert read_tree(path).requests.num_rows == 1
+    for kept in (tmp_path / "cache").rglob("*"):
+        assert "geheim7" not in str(kept)
+        assert kept.is_dir() or b"geheim7" not in kept.read_bytes()
+
+
 def test_one_file_of_a_web_server_with_a_key_that_is_shown_nowhere(
     web: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
