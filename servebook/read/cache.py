@@ -46,7 +46,7 @@ _USUAL = {"compression": "zstd"}
 #: thrown away.
 _FEW = ["run_id", "phase", "status", "error_kind", "part"]
 #: Of a dump with more gaps they stay in their files.
-_MOST_IN_MEMORY = 1 << 23
+_MOST_IN_MEMORY = 1 << 20
 
 
 @functools.cache

@@ -36,7 +36,7 @@ _COLUMNS = [name for name in SCHEMAS["requests"].names if name != "run_id"]
 #: Gaps of one part of the table ``gaps``.
 _PART = 1 << 22
 #: From so many gaps of one run on its parts go to files.
-_MOST_IN_MEMORY = 1 << 23
+_MOST_IN_MEMORY = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from servebook.errors import DumpError
-from servebook.measure.each_run import each_run, try_there
+from servebook.measure.each_run import _loads, each_run, try_there
 from servebook.measure.runs import run_metrics
 from servebook.measure.stall_report import stalls
 from servebook.measure.stalled_gaps import gap_stalls
@@ -55,6 +55,15 @@ def test_there_the_order_and_the_errors_are_those_of_here(
         list(each_run(printable, [("a",), (1,)]))  # type: ignore[list-item]
     with pytest.raises(DumpError, match="nothing there"):
         list(each_run(read_tree, [(Path("no such path"),)]))
+
+
+def test_jobs_go_there_in_loads() -> None:
+    jobs = [(np.zeros(n, np.int8), [Tables()]) for n in (5, 5, 6, 30, 1, 9)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("servebook.measure.each_run._LOAD_BYTES", 10)
+        loads = list(_loads(iter(jobs)))
+    assert [[len(job[0]) for job in load] for load in loads] == [[5, 5], [6], [30], [1, 9]]
+    assert list(_loads([])) == []
 
 
 def same(a: Any, b: Any) -> bool:
