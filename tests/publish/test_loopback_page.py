@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lxml import html
 
 from servebook.publish.checks import MOST_BYTES, problems
 
@@ -280,3 +282,102 @@ def test_nothing_moves_from_the_load_event_on(
     look.settle(driver, pages[0], pages[0].read_text().count('role="img"'))
     after = driver.execute_script(PLACES)
     assert max(abs(a - b) for a, b in zip(after, before, strict=True)) <= 2
+
+
+@pytest.fixture(scope="module")
+def tree(pages: list[Path]) -> Any:
+    """The page as a tree of elements."""
+    return html.document_fromstring(
+        pages[0].read_bytes(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True)
+    )
+
+
+def squeezed(text: str) -> str:
+    """The text without white space: lines break elsewhere on paper."""
+    return "".join(text.split())
+
+
+@pytest.mark.browser
+def test_paper_holds_every_title_and_every_number_of_every_table(
+    open_browser: Callable[..., WebDriver],
+    pages: list[Path],
+    tree: Any,
+    look: Any,
+    tmp_path: Path,
+) -> None:
+    """Without scripts, so that nothing but the style unfolds what is folded."""
+    if (reader := shutil.which("pdftotext")) is None:
+        pytest.skip("no pdftotext to read the paper with (Debian: apt install poppler-utils)")
+    driver = open_browser(javascript=False)
+    driver.get(pages[0].as_uri())
+    pdf = tmp_path / "page.pdf"
+    pdf.write_bytes(look.printed(driver))
+    command = [reader, "-raw", str(pdf), "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    whole, words = squeezed(text), set(text.split())
+    titles = [squeezed(one.text_content()) for one in tree.iter("h1", "h2", "h3")]
+    assert len(titles) > 50
+    assert [title for title in titles if title not in whole] == []
+    cells = [one.text_content() for one in tree.xpath("//td[@class='n']")]
+    numbers = {word for cell in cells for word in cell.split()}
+    assert len(numbers) > 1000
+    assert sorted(numbers - words) == []
+    labels = {
+        squeezed(label) for label in tree.xpath("//*[@role='img']//*[local-name()='text']/text()")
+    }
+    assert sum(label in whole for label in labels) > 0.95 * len(labels)
+
+
+@pytest.mark.browser
+def test_without_javascript_every_drawing_table_and_fold_is_there(
+    open_browser: Callable[..., WebDriver], pages: list[Path], tree: Any
+) -> None:
+    driver = open_browser(javascript=False)
+    driver.get(pages[0].as_uri())
+    assert driver.find_elements("css selector", "button, input, select") == []
+    drawings = driver.find_elements("css selector", "figure .plot[role=img] > svg")
+    sizes = [(one.get("width"), one.get("height")) for one in tree.xpath("//*[@role='img']/*")]
+    assert len(drawings) == len(sizes) > 20
+    room = max(one.size["width"] for one in drawings)
+    for drawing, (width, height) in zip(drawings, sizes, strict=True):
+        shrunk = min(1, room / float(width))
+        assert drawing.size["width"] == pytest.approx(shrunk * float(width), abs=1)
+        assert drawing.size["height"] == pytest.approx(shrunk * float(height), abs=1)
+    assert len(driver.find_elements("css selector", "table")) == len(tree.xpath("//table"))
+    folds = driver.find_elements("css selector", "details.data > summary")
+    folds[-1].send_keys("\n")
+    rows = folds[-1].find_elements("xpath", "../*//tbody/tr")
+    assert rows[0].is_displayed()
+    assert rows[-1].is_displayed()
+
+
+@pytest.mark.browser
+def test_a_mail_program_that_drops_scripts_and_styles_shows_all_of_it(
+    open_browser: Callable[..., WebDriver], pages: list[Path], tmp_path: Path
+) -> None:
+    """Previews keep elements and their text, and neither scripts nor styles nor folding."""
+    source = pages[0].read_bytes()
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
+    stripped = html.document_fromstring(source, parser=parser)
+    for node in stripped.xpath("//script | //style | //meta[@http-equiv]"):
+        node.drop_tree()
+    for node in stripped.xpath("//*[@style or @class]"):
+        node.attrib.pop("style", None)
+        node.attrib.pop("class", None)
+    titles = [one.text_content() for one in stripped.iter("h1", "h2", "h3")]
+    sentences = stripped.xpath("//*[@id='verdict']//li/div/p[1]")
+    preview = tmp_path / "preview.html"
+    preview.write_bytes(html.tostring(stripped, encoding="utf-8", doctype="<!doctype html>"))
+    driver = open_browser()
+    driver.get(preview.as_uri())
+    shown = squeezed(driver.execute_script("return document.body.innerText"))
+    assert [title for title in titles if squeezed(title) not in shown] == []
+    places = [shown.index(squeezed(one.text_content())) for one in sentences]
+    assert 3 <= len(places) <= 7
+    assert places == sorted(places)
+    assert places[-1] < shown.index(squeezed(titles[2]))  # the findings come before all chapters
+    drawings = driver.find_elements("css selector", "[role=img] > svg")
+    assert len(drawings) > 20
+    assert all(one.size["width"] > 200 and one.size["height"] > 50 for one in drawings)
+    start = source[:8192].decode(errors="ignore")
+    assert all(squeezed(one.text_content())[:40] in squeezed(unescape(start)) for one in sentences)
