@@ -82,6 +82,8 @@ def by_process(lines: list[str]) -> list[str]:
         role = _ROLES[min(len(parents), len(_ROLES)) - 1]
         if any("multiprocessing" in parent for parent in parents):
             role = "drawing worker"
+        elif "_counters (" in stack and "_kernel (" not in stack:
+            role = "campaign"  # what its counters tell
         out.append(";".join(["build", role, *calls]) + f" {count}")
     return out
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from servebook.publish.fixed import FIXED
 from servebook.publish.spec import VL_VERSION, Spec
-from servebook.publish.svg import compact, headed
 
 __all__ = ["Drawing", "Studio", "draw", "javascript_bundle", "page_svg"]
 
@@ -43,6 +42,8 @@ def _svg(spec: Spec) -> str:
 
 def page_svg(spec: Spec, prefix: str) -> str:
     """The chart as a compact SVG for the page."""
+    from servebook.publish.svg import compact  # lxml, which the driver does not need
+
     return compact(_svg(spec), prefix)
 
 
@@ -64,6 +65,8 @@ def _heading(title: str, subtitle: str, config: Spec) -> str:
 def draw(spec: Spec, prefix: str, title: str, subtitle: str) -> Drawing:
     """All drawings of a chart; one that has a title of its own gets no other."""
     import vl_convert
+
+    from servebook.publish.svg import compact, headed
 
     plain = _svg(spec)
     svg = plain

@@ -86,12 +86,10 @@ class Page:
         """Keep an executed notebook."""
         self.executed.put_json(self.key(path), nb)
 
-    def ready(self) -> dict[Path, NotebookNode]:
+    def ready(self) -> dict[Path, Any]:
         """The notebooks that need not run: an earlier build ran the same ones on the same."""
-        from nbformat import from_dict
-
         found = {path: self.executed.get_json(self.key(path)) for path in self.notebooks}
-        return {path: from_dict(nb) for path, nb in found.items() if nb is not None}
+        return {path: nb for path, nb in found.items() if nb is not None}
 
     def about(self) -> About | None:
         """What the page says of the campaign, where an earlier build has read the same one."""
@@ -148,6 +146,14 @@ def _chapters(
     return [found[path] for path in page.notebooks]
 
 
+def _nodes(notebooks: Mapping[Path, Any]) -> dict[Path, NotebookNode]:
+    if not notebooks:
+        return {}
+    from nbformat import from_dict  # half a second, after the other processes were started
+
+    return {path: from_dict(nb) for path, nb in notebooks.items()}
+
+
 def _secrets(root: Path, notebooks: Path) -> list[str]:
     places = {str(root), str(notebooks), str(Path.cwd()), str(Path.home()), sys.prefix}
     return sorted(place for place in places if len(place) > 1)
@@ -173,8 +179,9 @@ class Making:
     def __init__(self, page: Page, output: Path, site: Site, load: Load | None) -> None:
         self.page, self.output, self.site = page, output, site
         self._load = load
-        self._ready = page.ready()
-        self.n_left = len(page.notebooks) - len(self._ready)
+        kept = page.ready()
+        left = [path for path in page.notebooks if path not in kept]
+        self.n_left = len(left)
         self._reading: Reading | None = None
         self._facts = None if self.n_left else page.about()
         self._drawings = Drawings(
@@ -182,13 +189,13 @@ class Making:
             Kept("drawings", drawing_version() if page.made_of else None, renew=site.force),
         )
         if self.n_left:
-            left = [path for path in page.notebooks if path not in self._ready]
             if self.n_left == 1:  # little to import, and the dumps were read before
                 site.workers.chapters = sorted(chapters_of(left[0]))
             elif load is None:
                 site.workers.first = page.root
             _ = site.workers.zygote  # it imports while the drawing worker starts
         self._drawings.start()
+        self._ready = _nodes(kept)
 
     def read_ahead(self) -> None:
         """Have the campaign read, if it has to be, while others are at work."""
