@@ -37,6 +37,9 @@ def stall_causes(campaign: Campaign) -> Figure:
         low = [below_floor(q, int(k)) for k in n]
         rows[name] = metrics.loc[runs, name].mask(pd.Series(low, index=rows.index))
     rows["longest"] = metrics.loc[runs, "itl_max_ms"]
+    # What stalls are a share of: in long runs the gaps of the part that was looked at.
+    told = rows["n_first_gaps"] + rows["n_inside_gaps"]
+    rows["n_gaps"] = n = n.where(rows["told_s"].isna(), told)
     rows["n_link_stalls"] = rows["n_link_stalls"].where(rows.index.isin(watched))
     rows["run"] = [stalled.run_words(names[run], run) for run in runs]
     # The formula is of prompts that have steps of their own.
