@@ -126,7 +126,7 @@ def gains(campaign: Campaign, sweep: Sweep) -> Figure:
             "text": [f"×{g:.2f}" for g in gain],
             "label": every["series"].map(looks["name"]),
             "name": every["series"].map(looks["label"]),
-            **{key: every["series"].map(looks[key]) for key in ("colour", "ink", "shape")},
+            **{key: every["series"].map(looks[key]) for key in ("colour", "ink", "shape", "dash")},
         }
     )
     kinds: dict[str, list[str]] = {}

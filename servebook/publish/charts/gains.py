@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 from servebook.publish import theme
 from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import counts_axis, label_positions, label_room, log_scale
+from servebook.publish.charts.lines import DASHES
 from servebook.publish.text import say
 
 __all__ = ["per_doubling"]
@@ -23,7 +25,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
         steps: middle (where on the concurrency axis the dot stands), concurrencies (text of the
             step), gain (throughput factor per doubling), text (label beside the dot), series,
             label (of the series, in one line), name (the same at the line's end, may hold line
-            breaks), colour, ink, shape.
+            breaks), colour, ink, shape, dash (index into ``DASHES``).
         height: of the picture in px; names that need more get it.
 
     """
@@ -32,7 +34,8 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     # Where throughput fell, the axis reaches the tick below.
     bottom = 0.75 if least > 0.79 else math.floor(2 * least) / 2 - 0.04
     x_range, _ = counts_axis(list(steps["middle"]))
-    x_range = (x_range[0] * 0.9, x_range[1] * 1.05)
+    # Room at the right for the value beside the last dot, on a phone as well.
+    x_range = (x_range[0] * 0.9, x_range[1] * 1.7)
     names = steps.drop_duplicates("middle").sort_values("middle", kind="stable")
     expression = " : ".join(
         f"abs(datum.value - {m:.6g}) < 1e-3 * datum.value ? '{c}'"
@@ -55,29 +58,19 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
         scale=y_scale,
         axis=alt.Axis(
             values=[t / 2 for t in range(1, 7) if bottom <= t / 2 <= top],
-            labelExpr="'×' + format(datum.value, '.2~f')",
+            labelExpr=_named_levels(),
         ),
     )
     bands = alt.Chart(pd.DataFrame([{"y": bottom, "y2": 1.0}]))
-    lines = pd.DataFrame(
-        [
-            {"y": 2.0, "text": say("charts.gains.per_doubling.load")},
-            {"y": 1.0, "text": say("charts.gains.per_doubling.gain")},
-        ]
-    )
-    rules = alt.Chart(lines).encode(y=alt.Y("y:Q", scale=y_scale))
+    rules = alt.Chart(pd.DataFrame({"y": [2.0, 1.0]})).encode(y=alt.Y("y:Q", scale=y_scale))
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(steps).encode(x=x, y=y)
     ends = steps.sort_values(["series", "middle"], kind="stable").drop_duplicates(
         "series", keep="last"
     )
     ends = ends.assign(label=ends["name"])[["middle", "gain", "label", "ink"]]
-    # The two rules are named in the same column, so that no name meets another.
-    ruled = lines.rename(columns={"y": "gain", "text": "label"})
-    ends = pd.concat([ends, ruled.assign(middle=x_range[1], ink=theme.MUTED)], ignore_index=True)
     height = max(height, label_room(ends["label"]) + 60)
     placed = _labelled(steps, (bottom, top), height - 50)
-    last = placed["middle"] == placed["middle"].max()
     *leaders, named = end_column(
         ends, x, y, "gain", x_range[1], (bottom, top), height, along="middle", log=False
     )
@@ -90,7 +83,10 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
             *leaders,
             named,
             base.mark_line(strokeWidth=1.5, opacity=0.5).encode(
-                color=colour, detail=alt.Detail("series:N"), order=alt.Order("middle:Q")
+                color=colour,
+                strokeDash=_dashes(steps.drop_duplicates("series")),
+                detail=alt.Detail("series:N"),
+                order=alt.Order("middle:Q"),
             ),
             base.mark_point(size=85).encode(
                 color=colour,
@@ -105,28 +101,38 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
                     ),
                 ],
             ),
-            # At the right edge there is no room to the right of a dot.
-            *_values(placed[~last], x, "left"),
-            *_values(placed[last], x, "right"),
+            *theme.haloed(
+                alt.Chart(placed).encode(
+                    x=x,
+                    y=alt.Y("label_y:Q"),
+                    text=alt.Text("text:N"),
+                    color=alt.Color("ink:N", scale=None),
+                ),
+                align="left",
+                baseline="middle",
+                dx=9,
+            ),
         ),
         height=height,
     )
 
 
-def _values(placed: pd.DataFrame, x: alt.X, align: str) -> list[Any]:
-    """The gains beside their dots; ``align`` is the end of the words that is at the dot."""
-    if placed.empty:
-        return []
-    return theme.haloed(
-        alt.Chart(placed).encode(
-            x=x,
-            y=alt.Y("label_y:Q"),
-            text=alt.Text("text:N"),
-            color=alt.Color("ink:N", scale=None),
+def _named_levels() -> str:
+    """The expression of the axis' labels: the factors, "no gain" and "as the load" below theirs."""
+    names = {1: say("charts.gains.per_doubling.gain"), 2: say("charts.gains.per_doubling.load")}
+    cases = [f"datum.value == {at} ? ['×{at}', {json.dumps(text)}]" for at, text in names.items()]
+    return " : ".join([*cases, "'×' + format(datum.value, '.2~f')"])
+
+
+def _dashes(looks: pd.DataFrame) -> alt.StrokeDash:
+    """Series of one configuration, which share its colour, told apart by their lines."""
+    return alt.StrokeDash(
+        "series:N",
+        scale=alt.Scale(
+            domain=list(looks["series"]),
+            range=[list(DASHES[int(d) % len(DASHES)]) for d in looks["dash"]],
         ),
-        align=align,
-        baseline="middle",
-        dx=9 if align == "left" else -9,
+        legend=None,
     )
 
 

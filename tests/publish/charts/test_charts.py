@@ -60,7 +60,14 @@ def one_point() -> Any:
 
 
 def gains() -> Any:
-    row = {"series": "a", "label": "label a", "name": "label\na", "text": "×1.50", "gain": 1.5}
+    row = {
+        "series": "a",
+        "label": "label a",
+        "name": "label\na",
+        "text": "×1.50",
+        "gain": 1.5,
+        "dash": 0,
+    }
     return per_doubling(pd.DataFrame([{"middle": 2.83, "concurrencies": "2→4", **row, **BLUE}]))
 
 

@@ -129,11 +129,11 @@ def test_bars_of_the_engine_begin_at_the_left_edge_with_their_names_above() -> N
 
 
 def test_gains_are_named_at_the_right_of_their_dots() -> None:
-    row = {"concurrencies": "2→4", "gain": 0.6, "text": "×0.60", "colour": "#0072B2"}
+    row = {"concurrencies": "2→4", "gain": 0.6, "text": "×0.60", "colour": "#0072B2", "dash": 0}
     look = {"series": "a", "label": "a, b", "name": "a", "ink": "#005D91", "shape": "circle"}
     shown = drawn(per_doubling(pd.DataFrame([{"middle": 2.83, **row, **look}])), 790)
-    assert {"a", "no gain", "as the load", "×0.60", "×0.5"} <= set(shown)
-    assert shown["a"] == shown["no gain"] > shown["×0.60"]
+    assert {"a", "×1no gain", "×2as the load", "×0.60", "×0.5"} <= set(shown)
+    assert shown["a"] > shown["×0.60"] > shown["×1no gain"]
 
 
 @pytest.mark.parametrize(("n", "low"), [(2, True), (4, False)])
@@ -202,3 +202,19 @@ def test_the_limit_of_a_latency_is_the_manifests() -> None:
         {"value": 200.0, "text": "TTFT at most 200 ms"}
     ]
     assert _bounds(book, "e2e").empty
+
+
+def test_two_series_of_one_configuration_differ_in_their_lines() -> None:
+    look = {"label": "a", "colour": "#0072B2", "ink": "#005D91", "shape": "circle"}
+    steps = [
+        {"middle": at, "concurrencies": "x", "gain": gain, "text": "×", "series": s, "dash": d}
+        for s, d, gain in (("8,192/1", 0, 1.1), ("16,384/1", 1, 1.5))
+        for at in (2.83, 5.66)
+    ]
+    spec = specification(per_doubling(pd.DataFrame(steps).assign(**look, name="a")))
+    (dashes,) = [
+        layer["encoding"]["strokeDash"]["scale"]
+        for layer in spec["layer"]
+        if isinstance(layer.get("encoding", {}).get("strokeDash"), dict)
+    ]
+    assert dashes == {"domain": ["8,192/1", "16,384/1"], "range": [[1, 0], [6, 3]]}
