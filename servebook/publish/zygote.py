@@ -110,8 +110,12 @@ class _Children:
                     end(pid, signal.SIGKILL)
 
     def kill_all(self) -> None:
+        """End them, and wait for it: else nobody counts the time that they took."""
         for pid in tuple(self.pids):
             self.kill(pid)
+        for pid in tuple(self.pids):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def _serve(channel: socket.socket, reading: int = 0) -> NoReturn:
