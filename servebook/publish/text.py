@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import os
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ __all__ = [
     "DEFAULT",
     "VARIABLE",
     "Catalogue",
+    "as_written",
     "called",
     "column",
     "folder",
@@ -81,6 +82,7 @@ class Catalogue:
         self.texts = texts
         self.path = path
         self._base = texts if base is None else base  # the English ones
+        self.names: set[str] = set()  # of a campaign, which are no wordings
 
     def __call__(self, key: str, /, **values: Any) -> str:
         """The text of ``key`` with ``{names}`` filled in; KeyError where there is none."""
@@ -122,7 +124,11 @@ class Catalogue:
     @functools.cached_property
     def _wordings(self) -> Wordings:
         english = {key: text for key, text in self._base.items() if key.startswith(TOLD)}
-        return Wordings(english, self.texts)
+        return Wordings(english, self.texts, self.names)
+
+    def forget(self) -> None:
+        """Look wordings up anew, since there are more names."""
+        self._wordings.forget()
 
     def prose(self, notebook: str, cell: str, source: str) -> str:
         """The Markdown of a notebook's cell in this language: its own ``source`` in English."""
@@ -239,6 +245,17 @@ def speaking(catalogue: Catalogue) -> Iterator[None]:
             os.environ[VARIABLE] = before
         else:
             os.environ.pop(VARIABLE, None)
+
+
+def as_written(names: Iterable[str]) -> None:
+    """Have this process, and those that it forks, leave names of a campaign as they are.
+
+    A configuration that is labelled "16 slots" is none of the catalogue's "{n} slots".
+    """
+    catalogue = spoken()
+    catalogue.names.update(names)
+    if not catalogue.is_english:
+        catalogue.forget()
 
 
 def say(key: str, /, **values: Any) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 __all__ = ["JOINTS", "NESTED", "Pattern", "Wordings"]
@@ -83,10 +83,16 @@ def _plain(text: str) -> str:
 
 
 class Wordings:
-    """``told`` for the patterns ``english`` in a language's ``texts``, both by key."""
+    """``told`` for the patterns ``english`` in a language's ``texts``, both by key.
 
-    def __init__(self, english: Mapping[str, str], texts: Mapping[str, str]) -> None:
+    What is in ``names`` is never told otherwise, nor where it stands in a list.
+    """
+
+    def __init__(
+        self, english: Mapping[str, str], texts: Mapping[str, str], names: Container[str] = ()
+    ) -> None:
         self._texts = texts
+        self._names = names
         self._whole = {_plain(text): key for key, text in english.items()}
         self._by_word: dict[str, list[Pattern]] = {}
         made = (_pattern(key, text) for key, text in english.items())
@@ -98,6 +104,10 @@ class Wordings:
         """The wording in the language, itself where the catalogue does not know it."""
         return self._kept(wording, 0)
 
+    def forget(self) -> None:
+        """Look all up anew: there are other names."""
+        self._kept.cache_clear()
+
     def found(self, wording: str) -> list[tuple[Pattern, dict[str, str]]]:
         """The patterns that fit a wording with the values of their fields, the best one first."""
         near = [
@@ -108,6 +118,8 @@ class Wordings:
         return [(one, match.groupdict()) for one, match in fits if match]
 
     def _told(self, wording: str, depth: int) -> str:
+        if wording in self._names:
+            return wording
         if wording in self._whole:
             return _plain(self._texts[self._whole[wording]])
         if depth > _DEEPEST or len(wording) > _LONGEST:

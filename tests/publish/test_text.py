@@ -20,6 +20,7 @@ from servebook.publish.text import (
     VARIABLE,
     Catalogue,
     _fields,
+    as_written,
     languages,
     load,
     say,
@@ -244,6 +245,16 @@ def test_a_language_is_spoken_for_a_while(tmp_path: Path, monkeypatch: pytest.Mo
         assert os.environ[VARIABLE] == str(tmp_path / "de.yaml")
     assert VARIABLE not in os.environ
     assert "a" not in spoken().texts
+
+
+def test_names_of_a_campaign_stay_as_they_were_written(tmp_path: Path) -> None:
+    write(tmp_path, "en", "told: {slots: '{n} slots', with: with}\na: '{x}'")
+    write(tmp_path, "de", "told: {slots: '{n} Plätze', with: mit}\na: '{x}'")
+    with speaking(load(tmp_path, "de")):
+        assert say("a", x="16 slots") == "16 Plätze"
+        as_written(["16 slots"])
+        assert say("a", x="16 slots") == "16 slots"
+        assert say("a", x="8 slots, 16 slots") == "8 Plätze, 16 slots"
 
 
 def test_no_key_stands_twice(report: Path) -> None:

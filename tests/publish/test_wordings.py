@@ -66,6 +66,13 @@ def test_a_wording_is_told_with_its_fields(wording: str, told: str) -> None:
     assert KNOWN.told(wording) == told
 
 
+def test_a_name_is_no_wording() -> None:
+    named = Wordings(ENGLISH, GERMAN, {"16 slots", "8 slots, no value"})
+    assert named.told("16 slots") == "16 slots"
+    assert named.told("16 slots, 8 slots, no value") == "16 slots, 8 Plätze, kein Wert"
+    assert named.told("8 slots, no value") == "8 slots, no value"
+
+
 def test_the_pattern_with_most_text_of_its_own_counts() -> None:
     texts = {"b": "{x} of {y}", "a": "{x} of {y} here", "c": "{z} of it here"}
     found = Wordings(texts, texts).found("all of it here")

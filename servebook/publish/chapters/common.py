@@ -17,7 +17,7 @@ from servebook.measure import settings as _settings
 from servebook.measure.metrics import METRICS
 from servebook.publish import theme, words
 from servebook.publish.output import Figure, Statement
-from servebook.publish.text import say
+from servebook.publish.text import as_written, say, spoken
 from servebook.read.campaign import Campaign
 from servebook.read.manifest_schema import Configuration
 
@@ -114,6 +114,8 @@ def _lines(parts: Sequence[str]) -> list[str]:
 def label(campaign: Campaign, name: str | None) -> str:
     """The configuration's label as charts show it."""
     found = campaign.manifest.configuration(name) if name else None
+    if found and found.label not in spoken().names:
+        as_written(one.label for one in campaign.manifest.configurations)
     return found.label if found else (name or say("common.label"))
 
 
