@@ -11,7 +11,7 @@ import dataclasses
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -159,6 +159,17 @@ def _secrets(root: Path, notebooks: Path) -> list[str]:
     return sorted(place for place in places if len(place) > 1)
 
 
+@contextlib.contextmanager
+def _drawn_by_a_worker(name: str) -> Iterator[None]:
+    """Say what it means that the drawing worker took no more work, or left some undone."""
+    try:
+        yield
+    except (BrokenExecutor, CancelledError):
+        raise BuildError(
+            f"{name}: the process that draws the charts ended (killed, or out of memory)"
+        ) from None
+
+
 def _write(content: Content, page: str, facts: About, drawings: Drawings, output: Path) -> Path:
     from servebook.publish.files import write_chart, write_claims, write_tables
 
@@ -205,9 +216,11 @@ class Making:
         if zygote is None:
             return
         if not zygote.ready():
-            self.site.report.say(
-                "kernels are started one by one: the process to fork them from ended"
-            )
+            if not self.site.workers.alone:  # a build says it once
+                self.site.workers.alone = True
+                self.site.report.say(
+                    "kernels are started one by one: the process to fork them from ended"
+                )
             return
         with contextlib.suppress(OSError):  # it is told when its turn comes
             self._reading = zygote.reading(self.page.root, self.site.base, measured=self.n_left > 1)
@@ -221,7 +234,8 @@ class Making:
                 facts, zygote = self._opened(stack)
             from servebook.publish.collect import collect
 
-            chapters = _chapters(self.page, self._ready, self.site, zygote, self._drawings)
+            with _drawn_by_a_worker(name):
+                chapters = _chapters(self.page, self._ready, self.site, zygote, self._drawings)
         return lambda: self._written(collect(chapters), facts)
 
     def _prepare(self) -> None:
@@ -270,14 +284,9 @@ class Making:
 
         page, site, name = self.page, self.site, self.page.root.name
         facts = dataclasses.replace(facts, issues=tuple(attach(content, facts.issues)))
-        with site.report.step(f"{name}: drawing"):
-            try:
-                self._drawings.fill(content)
-                script = self._drawings.bundle()
-            except (BrokenExecutor, CancelledError):
-                raise BuildError(
-                    f"{name}: the process that draws the charts ended (killed, or out of memory)"
-                ) from None
+        with site.report.step(f"{name}: drawing"), _drawn_by_a_worker(name):
+            self._drawings.fill(content)
+            script = self._drawings.bundle()
         with site.report.step(f"{name}: page"):
             text = render(content, facts, script, self._template, site.language)
             if found := problems(text, _secrets(page.root, page.folder)):

@@ -27,6 +27,8 @@ class Workers:
     first: Path | None = None
     #: The modules of chapters that it imports; all where none are named before it starts.
     chapters: Sequence[str] = ()
+    #: Whether it was told that the zygote ended before it could fork anything.
+    alone = False
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # of those that order drawings in threads

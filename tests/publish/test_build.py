@@ -152,6 +152,25 @@ def test_a_failing_notebook_leaves_the_last_good_page(
     assert captured.err == ""
 
 
+def test_a_drawing_worker_that_is_killed_is_one_clear_error(
+    toybuild: ModuleType, tmp_path: Path
+) -> None:
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "toy.html").write_text("good")
+    with Workers() as own:
+        bundle = own.bundle  # the worker starts with it
+        for pid in list(own.studio._pool._processes):
+            os.kill(pid, signal.SIGKILL)
+        assert bundle.exception(timeout=60) is not None
+        with pytest.raises(BuildError) as caught:
+            toybuild.build_toy(tmp_path, own)
+    assert str(caught.value).endswith(
+        ": the process that draws the charts ended (killed, or out of memory)"
+    )
+    assert (report / "toy.html").read_text() == "good"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("after_s", [1.0, 4.0, 9.0])
 def test_a_killed_build_leaves_the_last_good_page(tmp_path: Path, after_s: float) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from nbformat import NotebookNode
 from servebook.errors import BuildError, ManifestError
 from servebook.publish.execute import Run, quiet
 from servebook.publish.forks import Forked, Zygote, available
+from servebook.publish.making import Making
 from servebook.publish.scratch import alive, scratch
 from servebook.publish.together import run_all
 from servebook.publish.workers import Workers
@@ -213,6 +215,21 @@ def test_the_first_campaign_is_read_into_the_cache_while_imports_go_on(
     assert len(list((tmp_path / "cache").rglob("*.parquet"))) > 10
 
 
+def test_that_kernels_are_started_one_by_one_is_told_once() -> None:
+    said: list[str] = []
+    with Workers() as own:
+        assert own.zygote is not None
+        os.kill(own.zygote.pid, signal.SIGKILL)
+        for _ in range(2):  # of two pages of one build
+            making: Any = Making.__new__(Making)
+            making.site = SimpleNamespace(workers=own, report=SimpleNamespace(say=said.append))
+            making._facts = making._load = making._reading = None
+            making.read_ahead()
+            making.read_ahead()
+            assert making._reading is None
+    assert said == ["kernels are started one by one: the process to fork them from ended"]
+
+
 def test_a_campaign_that_cannot_be_read_is_the_same_error(zygote: Zygote, tmp_path: Path) -> None:
     (tmp_path / "campaign.yaml").write_text("servebook: 1\nnmae: x\n")
     with pytest.raises(ManifestError, match=r"campaign\.yaml:2") as caught:
@@ -223,6 +240,7 @@ def test_a_campaign_that_cannot_be_read_is_the_same_error(zygote: Zygote, tmp_pa
 DRIVER = """
 import signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from servebook.publish.execute import Run, quiet
 from servebook.publish.workers import Workers
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
