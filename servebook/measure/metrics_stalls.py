@@ -143,6 +143,24 @@ STALLS: Mapping[str, tuple[str, str, Better, str]] = {
             "placed where a step took a prefill's time too long"
         ),
     ),
+    "n_told_gaps": (
+        "Gaps looked at",
+        "count",
+        "",
+        "gaps of any phase and status in which stalls were looked for",
+    ),
+    "n_run_gaps": (
+        "Gaps of the run",
+        "count",
+        "",
+        "all gaps of any phase and status: more than were looked at where a run is too long",
+    ),
+    "told_s": (
+        "Time looked at",
+        "s",
+        "",
+        "from the run's start to the end of the gaps in which stalls were looked for",
+    ),
     "n_first_tokens": ("First tokens", "count", "", "requests that got a first token"),
     "running_peak": (
         "Most requests decoding",

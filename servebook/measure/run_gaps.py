@@ -106,7 +106,7 @@ def _plain(gaps: pa.Table, rows: Ints, mine: Ints, own: pa.Table) -> RunGaps | N
         mine,
         None,
         not untimed[known].any(),
-        len(rows),
+        int(known.sum()),
         None,
     )
 
@@ -140,7 +140,8 @@ def _packed(
     )
     if not len(row):
         return None
-    one = _ordered(row, at, index, end_ns, gap_ns, mine, whole, timed, n_run, cut)
+    n_whole = int(whole.sum())
+    one = _ordered(row, at, index, end_ns, gap_ns, mine, whole, timed, n_whole, cut)
     return one if cut is None else _begun(one, tables.requests, cut)
 
 

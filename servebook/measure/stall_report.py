@@ -25,7 +25,7 @@ from servebook.measure.stalled_gaps import (
     gap_stalls,
     stalls_of_run,
 )
-from servebook.measure.stalls import stall_summary
+from servebook.measure.stalls import in_part, stall_summary
 from servebook.measure.step_quality import step_quality
 from servebook.read.campaign import load
 from servebook.read.discover import read_tree
@@ -177,8 +177,7 @@ def _render(
     lines += [
         f"Of {row['run_id']} stalls were looked for in the first {int(row['n_told_gaps']):,} of "
         f"{int(row['n_run_gaps']):,} gaps, {row['told_s']:.0f} s, as if it had been stopped then."
-        for row in summary.to_dict("records")
-        if not pd.isna(row["told_s"])
+        for row in summary[in_part(summary)].to_dict("records")
     ]
     lines += [
         f"Uncertain in {row['run_id']}: {row['doubt']}."

@@ -18,7 +18,7 @@ from servebook.measure.stalled_gaps import CAUSES, ClassifiedRun, classify, gap_
 from servebook.measure.steps import Timeline
 from servebook.tables import Tables
 
-__all__ = ["ONE_PERCENT", "SUMMARY_COLUMNS", "gap_stalls", "stall_summary"]
+__all__ = ["ONE_PERCENT", "SUMMARY_COLUMNS", "gap_stalls", "in_part", "stall_summary"]
 
 #: The frequency below which a p99 over gaps cannot see stalls.
 ONE_PERCENT = 0.01
@@ -100,11 +100,11 @@ def stall_summary(
     once), expected_stall_frequency ((c - k) / (k (OSL - 1))); n_engines, n_decode_steps (that
     follow another one of a running request), n_stalled_steps (of these, those after a stall),
     stall_fraction_of_steps, n_unseen_prefills (without a first token in the dump); n_told_gaps (of
-    any phase and status, in which stalls were looked for), n_run_gaps (all of these), told_s (of a
-    run too long to be looked at whole: from its start to the last of them, else NaN: all other
-    figures are of this part, but for n_gaps and stall_share_estimate); doubt (why the run's stalls
-    are uncertain, by ``servebook.measure.certainty``, else ""); why (words where stalls cannot be
-    told, else ""). ``links``, ``classified``: see ``gap_stalls``.
+    any phase and status, in which stalls were looked for), n_run_gaps (all of these), told_s (from
+    the run's start to the end of what was looked at; of a run too long to be looked at whole all
+    other figures are of this part, but for n_gaps and stall_share_estimate: ``in_part``); doubt
+    (why the run's stalls are uncertain, by ``servebook.measure.certainty``, else ""); why (words
+    where stalls cannot be told, else ""). ``links``, ``classified``: see ``gap_stalls``.
     """
     phase = pc.fill_null(pc.equal(tables.requests["phase"], "profiling"), False).to_numpy()
     osl = dict(zip(run_metrics["run_id"], run_metrics["osl_mean"], strict=True))
@@ -140,8 +140,13 @@ def stall_summary(
 def _told(one: ClassifiedRun, counted: Bools, osl: float) -> dict[str, Any]:
     run = one.tokens
     row = _counted(one, counted & run.ok) | _batches(one, counted, osl) | _steps(one.line)
-    told_s = np.nan if run.cut is None else run.cut / 1e9
-    return row | {"n_told_gaps": len(run.gap), "n_run_gaps": run.n_run, "told_s": told_s}
+    told_ns = (float(run.gap_end.max()) if run.timed else np.nan) if run.cut is None else run.cut
+    return row | {"n_told_gaps": len(run.gap), "n_run_gaps": run.n_run, "told_s": told_ns / 1e9}
+
+
+def in_part(summary: pd.DataFrame) -> pd.Series:
+    """Of which runs of a ``stall_summary`` stalls were looked for in the beginning only."""
+    return (summary["n_told_gaps"] < summary["n_run_gaps"]) & summary["told_s"].notna()
 
 
 def _why(run: dict[Any, Any], clock: str | None) -> str:

@@ -2,8 +2,8 @@
 
 A metric that is not used is told by its name, so that a reader of the page sees what lay in a dump.
 But whoever writes a query, a recording rule or a script names the result as he likes, after a host
-or a customer too. So a name is shown only if a programme that everybody has gives it: a plugin of
-Telegraf, or an exporter, known by how its names begin.
+or a customer too. So a name is shown only if a programme that everybody has gives it: Prometheus
+itself, a plugin of Telegraf, or an exporter, known by how its names begin.
 
 Own code: the programmes have no common list of their names.
 """
@@ -24,6 +24,8 @@ _MEASUREMENTS = frozenset((
     "processes", "procstat", "prometheus", "sensors", "snmp", "socket_stat", "soft_interrupts",
     "swap", "synproxy", "system", "temp", "wireless",
 ))  # fmt: skip
+#: What Prometheus itself adds to the series of everybody.
+_OWN = frozenset(("ALERTS", "ALERTS_FOR_STATE", "up"))
 #: How the names of exporters and engines begin.
 _BEGINNINGS = (
     "DCGM_FI_", "container_", "ethtool_", "go_", "ib_", "ifHC", "ifIn", "ifOut", "infiniband_",
@@ -38,6 +40,6 @@ def is_public(name: str) -> bool:
     >>> is_public("cpu"), is_public("node_load1"), is_public("gpu-node-17-load")
     (True, True, False)
     """
-    return name in _MEASUREMENTS or (
+    return name in _MEASUREMENTS | _OWN or (
         name.startswith(_BEGINNINGS) and _NAME.fullmatch(name) is not None
     )

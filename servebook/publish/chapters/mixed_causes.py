@@ -10,6 +10,7 @@ from servebook.measure.attribution import shuffled_control
 from servebook.measure.metrics import METRICS
 from servebook.measure.percentiles import below_floor
 from servebook.measure.stalled_gaps import CONGESTED
+from servebook.measure.stalls import in_part
 from servebook.publish import theme, words
 from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.gaps import WORKLOAD, mixed_rows
@@ -39,7 +40,7 @@ def stall_causes(campaign: Campaign) -> Figure:
     rows["longest"] = metrics.loc[runs, "itl_max_ms"]
     # What stalls are a share of: in long runs the gaps of the part that was looked at.
     told = rows["n_first_gaps"] + rows["n_inside_gaps"]
-    rows["n_gaps"] = n = n.where(rows["told_s"].isna(), told)
+    rows["n_gaps"] = n = n.mask(in_part(rows), told)
     rows["n_link_stalls"] = rows["n_link_stalls"].where(rows.index.isin(watched))
     rows["run"] = [stalled.run_words(names[run], run) for run in runs]
     # The formula is of prompts that have steps of their own.

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from servebook.measure.metrics import METRICS
+from servebook.measure.stalls import in_part
 from servebook.publish import theme, words
 from servebook.publish.chapters import common, stalled
 from servebook.publish.chapters.evidence import condition_words
@@ -57,7 +58,7 @@ def _stalled(campaign: Campaign) -> _Stalled:
             "batches": known["n_prefill_batches"],
             "k": known["prefill_batch_mean"],
         }
-        if known["told_s"].notna().any():  # figures of long runs are of a part
+        if in_part(known).any():  # figures of long runs are of a part
             row["n_gaps"] = int((known["n_first_gaps"] + known["n_inside_gaps"]).sum())
         row |= {key: values.median() for key, values in both.items()}
         for key in ("n_stalls", "n_prefill_stalls"):
