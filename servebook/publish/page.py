@@ -311,6 +311,7 @@ def render(
     whole = NotebookNode(nbformat=4, nbformat_minor=5, metadata=NotebookNode(), cells=cells)
     exporter = _prepared.pop(template, None) or _exporter(template)
     with text.speaking(texts):
+        text.as_written(one["label"] for one in about.configurations)  # cells of tables hold them
         html, _ = exporter.from_notebook_node(whole, resources={"page": page})
     return unturned(str(html).rstrip("\n")) + "\n"
 

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from servebook.errors import BuildError
+from servebook.publish.about import About
 from servebook.publish.collect import MOST_VERDICTS, chapter, collect
+from servebook.publish.display import payload
 from servebook.publish.names import KINDS
-from servebook.publish.page import json_block, markdown, repeated
+from servebook.publish.output import Figure
+from servebook.publish.page import json_block, markdown, render, repeated
 
 
 def shown(kind: str, **fields: object) -> object:
@@ -94,6 +99,26 @@ def test_a_note_is_folded_where_a_figure_of_its_chapter_has_it() -> None:
     other = SimpleNamespace(name="04-other.ipynb", stem="04-other")
     second = chapter(notebook(figure("c", "y")), other, "c")  # type: ignore[arg-type]
     assert repeated(collect([first, second])) == {"a": [], "b": ["y"], "c": []}
+
+
+def test_cells_show_labels_of_configurations_as_they_are_written(
+    project_root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "template").symlink_to(project_root / "report" / "template")
+    english = (project_root / "report" / "text" / "en.yaml").read_text(encoding="utf-8")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "en.yaml").write_text(english, encoding="utf-8")
+    other = english.replace("'{n} slots'", "'{n} Plätze'")
+    (tmp_path / "text" / "de.yaml").write_text(other, encoding="utf-8")
+    cells = pd.DataFrame({"a": ["16 slots, late", "9 slots"]})
+    _, fields = payload(Figure("f", "T", table=cells, source="s"))
+    made = shown("figure", **fields)
+    content = collect([chapter(notebook(made), PATH, "c")])  # type: ignore[arg-type]
+    labels = ({"name": "late", "label": "16 slots, late"},)
+    facts = About("x", "X", "measured", "", (), (), {"servebook": "1"}, "c", configurations=labels)
+    page = render(content, facts, "", tmp_path / "template", "de")
+    assert ">16 slots, late</th>" in page
+    assert ">9 Plätze</th>" in page
 
 
 def test_json_cannot_end_its_script() -> None:
