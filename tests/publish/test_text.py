@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 import pytest
+import yaml
 from markupsafe import Markup
 from ruamel.yaml import YAML
 
@@ -260,6 +261,16 @@ def test_names_of_a_campaign_stay_as_they_were_written(tmp_path: Path) -> None:
 def test_no_key_stands_twice(report: Path) -> None:
     for path in (report / "text").glob("*.yaml"):
         YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))  # refuses one that does
+
+
+def test_keys_are_texts_to_every_program_that_reads_yaml(report: Path) -> None:
+    def keys(value: object) -> list[object]:
+        if not isinstance(value, dict):
+            return []
+        return [key for name, one in value.items() for key in (name, *keys(one))]
+
+    text = (report / "text" / "en.yaml").read_text(encoding="utf-8")
+    assert [key for key in keys(yaml.safe_load(text)) if not isinstance(key, str)] == []  # On: True
 
 
 def test_a_first_file_of_a_language_is_a_whole_one(report: Path, tmp_path: Path) -> None:
