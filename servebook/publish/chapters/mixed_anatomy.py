@@ -171,7 +171,7 @@ def stall_anatomy(campaign: Campaign) -> Figure:
         subtitle=say(
             "mixed_anatomy.stall_anatomy.subtitle",
             stalled_engine_steps=words.count(len(steps), "stalled engine step"),
-            n_lines=len(lines),
+            mixed_runs=words.count(len(lines), "mixed run"),
             crosses=crosses,
         ),
         chart=lost_over_tokens(points, fitted, pd.DataFrame({"lost_ms": paused["lost_ms"]})),

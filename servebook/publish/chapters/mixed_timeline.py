@@ -182,16 +182,20 @@ def _ordered(campaign: Campaign) -> list[StallDigest]:
     return [first, *sorted(rest, key=lambda one: (at[one.run_id], one.run_id))]
 
 
+def _clock(one: StallDigest) -> str:
+    requests = words.count(one.n_requests, "request")
+    if one.cut is not None:  # there are more
+        return say("mixed_timeline.notes.note_prefills_stalls_stand_part", requests=requests)
+    return say("mixed_timeline.notes.note_prefills_stalls_stand", requests=requests)
+
+
 def _notes(runs: list[StallDigest], windows: list[Window]) -> tuple[str, ...]:
     first, one = windows[0], runs[0]
     grid = (first.end_ns - first.begin_ns) / GRID
     least = min(w.end_ns - w.begin_ns for w in windows)
     cut = [w for w in windows if w.n_lanes == MOST_LANES]
     notes = [
-        say(
-            "mixed_timeline.notes.note_prefills_stalls_stand",
-            requests=words.count(one.n_requests, "request"),
-        ),
+        _clock(one),
         say(
             "mixed_timeline.notes.note_drawn_grid_shorter",
             grid=words.milliseconds(grid / 1e6),

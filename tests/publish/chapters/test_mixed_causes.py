@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from small import MANIFEST, campaign, loopback
 
 from servebook.publish.chapters import mixed, stalled
 from servebook.publish.chapters.mixed_stalls import _lost_to
+from servebook.publish.chapters.mixed_timeline import _clock
 from servebook.publish.chapters.mixed_windows import GRID, MOST_LANES, window
 from servebook.publish.output import Figure
 from servebook.publish.pack import pack
@@ -48,6 +51,22 @@ def test_the_rate_is_that_of_the_engine_s_own_log() -> None:
     rows = table(mixed.stall_anatomy(loopback())).set_index("configuration")
     assert rows.loc["16 slots", "prefill rate (tokens/s)"] == pytest.approx(43_000, rel=0.05)
     assert "16 slots, chunked" not in rows.index
+
+
+def test_the_runs_whose_steps_are_drawn_are_counted() -> None:
+    figure = mixed.stall_anatomy(loopback())
+    assert len(figure.runs) > 1
+    assert f" of {len(figure.runs)} mixed runs;" in figure.subtitle
+
+
+@pytest.mark.parametrize(
+    ("cut", "told"),
+    [(None, "of all 208 requests of the run;"),
+     (9, "of 208 requests, those of the part of the run that was looked at;")],
+)  # fmt: skip
+def test_of_a_long_run_the_clock_rests_on_a_part(cut: int | None, told: str) -> None:
+    one: Any = SimpleNamespace(n_requests=208, cut=cut)
+    assert f"the token times {told}" in _clock(one)
 
 
 def test_every_stall_has_one_cause_and_stands_in_the_table() -> None:
