@@ -141,6 +141,13 @@ _COLUMNS = (
 )
 
 
+def _of_another(alone: bool) -> str:
+    """Whose first tokens a run is given in the control."""
+    if alone:
+        return say("mixed_causes.stall_control.of_itself")
+    return say("mixed_causes.stall_control.of_another")
+
+
 def stall_control(campaign: Campaign) -> Figure:
     """The attribution with first tokens of another run, which must explain next to nothing."""
     figure, title = "mixed-stall-control", say("mixed_causes.stall_control.mixed_load_control")
@@ -157,10 +164,12 @@ def stall_control(campaign: Campaign) -> Figure:
     own = _pooled(rows["long_fraction"], rows["n_steps"])
     other = _pooled(rows["shuffled_long_fraction"], rows["n_shuffled_steps"])
     chance = _pooled(rows["long_share_of_time"], rows["n_shuffled_steps"])
+    alone = bool((rows["other_run_id"] == rows.index).all())  # there is no other run
     if other < own / 2:
         title = say(
             "mixed_causes.stall_control.title_steps_first_token",
             own=words.percent(own),
+            of_another=_of_another(alone),
             other=words.percent(other),
             chance=words.percent(chance),
         )
@@ -169,6 +178,7 @@ def stall_control(campaign: Campaign) -> Figure:
             "mixed_causes.stall_control.title_control_fail_must",
             own=words.percent(own),
             other=words.percent(other),
+            of_another=_of_another(alone),
         )
     rows = rows.assign(
         row=runs,
@@ -195,7 +205,9 @@ def stall_control(campaign: Campaign) -> Figure:
         id=figure,
         title=title,
         subtitle=say(
-            "mixed_causes.stall_control.subtitle",
+            "mixed_causes.stall_control.subtitle_alone"
+            if alone
+            else "mixed_causes.stall_control.subtitle",
             n_steps=rows["n_steps"].sum(),
             n_shuffled_steps=rows["n_shuffled_steps"].sum(),
         ),

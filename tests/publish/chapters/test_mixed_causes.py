@@ -53,6 +53,22 @@ def test_the_rate_is_that_of_the_engine_s_own_log() -> None:
     assert "16 slots, chunked" not in rows.index
 
 
+def test_the_control_of_the_only_run_is_called_none_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = mixed.stall_control(loopback())
+    assert "with first tokens of another run the same count" in both.title
+    assert "those of another mixed run" in both.subtitle
+    known = [one for one in stalled.mixed(loopback()) if one.run_id.endswith("spread/mixed_c8")]
+    assert len(known) == 1
+    monkeypatch.setattr(stalled, "mixed", lambda _: tuple(known))
+    alone = mixed.stall_control(loopback())
+    assert len(table(alone)) == 1
+    assert "another" not in alone.title + alone.subtitle
+    assert "mirrored in time" in alone.title
+    assert "the same, mirrored in time" in alone.subtitle
+
+
 def test_the_runs_whose_steps_are_drawn_are_counted() -> None:
     figure = mixed.stall_anatomy(loopback())
     assert len(figure.runs) > 1
