@@ -144,10 +144,10 @@ def render(found: dict[str, Any]) -> str:
         if found[key]:
             blocks.append(_grouped(title, found[key]))
     if found["companions"]:
-        some = found["companions"][:_FEW]
+        n, some = len(found["companions"]), found["companions"][:_FEW]
         blocks.append(
-            f"Beside them, not read as dumps: {len(found['companions'])} files, "
-            + printable(", ".join(some) + (", ..." if len(some) < len(found["companions"]) else ""))
+            f"Beside them, not read as dumps: {n:,} file{'s' if n > 1 else ''}, "
+            + printable(", ".join(some) + (", ..." if len(some) < n else ""))
         )
     if not found["runs"] and not found["counters"] and not found["engine"]:
         blocks.append("No dump that can be used.")

@@ -123,6 +123,8 @@ def test_links(tmp_path: Path) -> None:
     found = inspect(tree)
     assert [run["run_id"] for run in found["runs"]] == ["r"]
     assert found["companions"] == ["inside.jsonl", "loop"]
+    assert "not read as dumps: 2 files, inside.jsonl, loop" in render(found)
+    assert "as dumps: 1 file, loop" in render(found | {"companions": ["loop"]})
     assert {row["path"] for row in found["refused"]} == {"out", "broken"}
 
 
