@@ -3,12 +3,16 @@
 What a line is does not depend on the others, but for three things that are added here: its number
 in the file, the name of a request that has none (it is that number), and whether an earlier line is
 of the same request. So the result is the same however the file was cut and whoever read the pieces.
+
+Pieces are taken one after the other and their columns stay as they are, for a dump of short
+requests has millions of them: beside the tables a request takes some 40 bytes here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,141 +23,191 @@ from servebook.gap_table import NO_CLOCK, GapPart, InFile
 from servebook.read.aiperf_columns import MISSING
 from servebook.read.aiperf_piece import Piece
 from servebook.read.aiperf_records import Parsed
-from servebook.read.prompt_prefix import Sent
+from servebook.read.prompt_prefix import SentColumns
 from servebook.read.records import Aside, Requests
 
 __all__ = ["join"]
 
 Ints = npt.NDArray[np.int64]
+#: Whole numbers of as few bytes as hold them.
+Narrow = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
 
 
-def join(pieces: Sequence[Piece], out: Requests, holder: object = None) -> Parsed:
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Held:
+    """A piece as it waits for the last one."""
+
+    piece: Piece  # without what stands below
+    first_line: int  # lines before it
+    beside: Mapping[str, Narrow]
+    conversation: pa.DictionaryArray | None
+
+    def lines(self, own: Ints) -> Ints:
+        """Lines of its requests in the file."""
+        lines: Ints = self.beside["line"][own].astype(np.int64) + self.first_line
+        return lines
+
+
+def join(pieces: Iterable[Piece], out: Requests, holder: object = None) -> Parsed:
     """Add the requests of all pieces, in their order, to ``out``; what the lines held besides.
 
     ``holder`` keeps the files of the gaps. Of two records of one request the second is set aside.
     """
     found = Parsed()
-    before = np.cumsum([0, *(piece.n_lines for piece in pieces)])
-    found.set_aside = [
-        (None if line is None else int(line + n), kind, why)
-        for piece, n in zip(pieces, before, strict=False)
-        for line, kind, why in piece.set_aside
-    ]
-    columns = {
-        name: pa.concat_arrays([piece.columns[name] for piece in pieces])
-        for name in pieces[0].columns
-    }
-    beside = {
-        key: np.concatenate([piece.beside[key] for piece in pieces]) for key in pieces[0].beside
-    }
-    sizes = [len(piece.beside["line"]) for piece in pieces]
-    beside["line"] += np.repeat(before[:-1], sizes)
-    columns["request_id"] = _named(columns["request_id"], beside["line"])
-    keep = np.ones(len(beside["line"]), bool)
-    keep[_twice(columns["request_id"], beside["line"], found.set_aside)] = False
-    counted = keep & (pc.equal(columns["phase"], "profiling").to_numpy(False))
-    ends = np.cumsum(sizes)
-    parts = [
-        part
-        for piece, end, n in zip(pieces, ends, sizes, strict=True)
-        for part in _parts(piece, int(end - n), columns, beside["gaps"], keep, out.run_id, holder)
-    ]
-    mask = None if keep.all() else pa.array(keep)
-    kept = columns if mask is None else {key: one.filter(mask) for key, one in columns.items()}
-    out.add_parts(kept, parts, int(beside["gaps"][counted].sum()))
-    sessions = np.unique(beside["session"][counted & (beside["session"] >= 0)])
+    held: list[_Held] = []
+    hashes: list[Ints] = []
+    n_lines = 0
+    for piece in pieces:
+        found.set_aside += [
+            (None if line is None else line + n_lines, kind, why)
+            for line, kind, why in piece.set_aside
+        ]
+        held.append(_held(piece, n_lines))
+        n_lines += piece.n_lines
+        # Python's own: seeded anew in each process, so that no dump can make them meet.
+        names = held[-1].piece.columns["request_id"].to_numpy(zero_copy_only=False)
+        hashes.append(np.fromiter(map(hash, names), np.int64, len(names)))
+    keep = _keep(held, hashes, found.set_aside)
+    del hashes
+    named: list[Narrow] = [np.empty(0, np.int8)]
+    phases: set[str] = set()
+    for number, (one, kept) in enumerate(zip(held, keep, strict=True)):
+        counted = _add(one, kept, out, holder)
+        own = one.beside["session"][counted]
+        named.append(own[own >= 0])
+        usage = one.beside["usage"]
+        ok = counted & (usage >= 0) & pc.equal(one.piece.columns["status"], "ok").to_numpy(False)
+        found.usage_tokens += int(usage[ok].sum(dtype=np.int64))
+        found.counted_tokens += pc.sum(one.piece.columns["osl"].filter(pa.array(ok))).as_py() or 0
+        there = np.bincount(one.beside["phase_index"][counted], minlength=len(one.piece.phases))
+        phases.update(name for name, n in zip(one.piece.phases, there, strict=True) if n)
+        if one.conversation is None:
+            held[number] = dataclasses.replace(one, beside={})
+    sessions = np.unique(np.concatenate(named))
     found.n_sessions = len(sessions)
     found.last_session = int(sessions[-1]) if len(sessions) else -1
-    ok = counted & (beside["usage"] != MISSING)
-    ok &= pc.equal(columns["status"], "ok").to_numpy(False)
-    found.usage_tokens = int(beside["usage"][ok].sum())
-    found.counted_tokens = pc.sum(columns["osl"].filter(pa.array(ok))).as_py() or 0
-    found.several_phases = len(_phases(pieces, beside["phase_index"], counted)) > 1
-    if any(piece.conversation for piece in pieces):
-        conversation = [name for piece in pieces for name in piece.conversation]
-        found.sent = _sent(columns, conversation, beside["turn"], keep)
+    found.several_phases = len(phases) > 1
+    if any(one.conversation is not None for one in held):
+        found.sent = _sent(held, keep)
     found.set_aside.sort(key=lambda one: 2**63 if one[0] is None else one[0])
     return found
+
+
+def _held(piece: Piece, first_line: int) -> _Held:
+    ids = _named(piece.columns["request_id"], piece.beside["line"] + first_line)
+    usage = piece.beside["usage"]
+    beside = {key: _narrow(values) for key, values in piece.beside.items() if key != "usage"}
+    beside["usage"] = _narrow(np.where(usage == MISSING, -1, usage))
+    conversation = None
+    if piece.conversation:
+        conversation = pa.array(piece.conversation, pa.string()).dictionary_encode()
+    rest = dataclasses.replace(
+        piece,
+        columns={**piece.columns, "request_id": ids},
+        beside={},
+        set_aside=[],
+        conversation=[],
+    )
+    return _Held(rest, first_line, beside, conversation)
+
+
+def _narrow(values: Ints) -> Narrow:
+    """The same numbers in as few bytes as hold them all."""
+    if not len(values):
+        return values.astype(np.int8)
+    for kind in (np.int8, np.int16, np.int32):
+        most = np.iinfo(kind)
+        if values.min() >= most.min and values.max() <= most.max:
+            return values.astype(kind)
+    return values
 
 
 def _named(ids: pa.Array, lines: Ints) -> pa.Array:
     """The ids of the requests; one without has the number of its line."""
     if not ids.null_count:
         return ids
-    own = [f"line {line}" for line in lines.tolist()]
-    return pc.coalesce(ids, pa.array(own, pa.string()))
+    lacking = ids.is_null()
+    own = [f"line {line}" for line in lines[lacking.to_numpy(False)].tolist()]
+    return pc.replace_with_mask(ids, lacking, pa.array(own, pa.string()))
 
 
-def _twice(ids: pa.Array, lines: Ints, aside: Aside) -> list[int]:
-    """The requests that an earlier line is of; they are set aside."""
-    if len(ids.unique()) == len(ids):
-        return []
+def _keep(held: Sequence[_Held], hashes: Sequence[Ints], aside: Aside) -> list[Bools]:
+    """Per piece the requests that no earlier line is of; the others are set aside.
+
+    ``hashes`` are those of the names, of which only such are compared as have one in common.
+    """
+    keep = [np.ones(len(own), bool) for own in hashes]
+    all_of_them = np.concatenate([np.empty(0, np.int64), *hashes])
+    all_of_them.sort()
+    twice = np.unique(all_of_them[1:][all_of_them[1:] == all_of_them[:-1]])
+    if not len(twice):
+        return keep
     first: dict[str, int] = {}
-    drop = []
-    for index, (name, line) in enumerate(zip(ids.to_pylist(), lines.tolist(), strict=True)):
-        if first.setdefault(name, line) != line:
-            drop.append(index)
-            aside.append((line, "request", f"a second record of the request of line {first[name]}"))
-    return drop
+    for one, own, kept in zip(held, hashes, keep, strict=True):
+        rows = np.flatnonzero(np.isin(own, twice))
+        names = one.piece.columns["request_id"].take(pa.array(rows)).to_pylist()
+        for row, name, line in zip(rows, names, one.lines(rows).tolist(), strict=True):
+            if first.setdefault(name, line) != line:
+                kept[row] = False
+                reason = f"a second record of the request of line {first[name]}"
+                aside.append((line, "request", reason))
+    return keep
 
 
-def _phases(pieces: Sequence[Piece], index: Ints, counted: npt.NDArray[np.bool_]) -> set[str]:
-    """The phases of the requests that count."""
-    found: set[str] = set()
-    begin = 0
-    for piece in pieces:
-        end = begin + len(piece.beside["phase_index"])
-        there = np.bincount(index[begin:end][counted[begin:end]], minlength=len(piece.phases))
-        found.update(name for name, n in zip(piece.phases, there, strict=True) if n)
-        begin = end
-    return found
+def _add(one: _Held, keep: Bools, out: Requests, holder: object) -> Bools:
+    """Add the requests of a piece; which of them count."""
+    columns = one.piece.columns
+    counted: Bools = keep & pc.equal(columns["phase"], "profiling").to_numpy(False)
+    counts = one.beside["gaps"].astype(np.int64)
+    parts = _parts(one.piece, counts, keep, out.run_id, holder)
+    if not keep.all():
+        mask = pa.array(keep)
+        columns = {key: values.filter(mask) for key, values in columns.items()}
+    out.add_parts(columns, parts, int(counts[counted].sum()))
+    return counted
 
 
 def _parts(
-    piece: Piece,
-    begin: int,
-    columns: Mapping[str, pa.Array],
-    counts: Ints,
-    keep: npt.NDArray[np.bool_],
-    run_id: str,
-    holder: object,
-) -> list[GapPart]:
-    """The parts of a piece whose requests begin at ``begin`` in all these."""
+    piece: Piece, counts: Ints, keep: Bools, run_id: str, holder: object
+) -> Sequence[GapPart]:
+    """The parts of a piece whose requests have so many gaps."""
     parts = []
-    before = begin
+    begin = 0
     for data, end in piece.parts:
-        own = slice(begin, before + end)
+        own = slice(begin, end)
         count = counts[own]
         has = keep[own] & (count > 0)
         first = np.cumsum(count) - count
-        ids = columns["request_id"][own]
-        start = columns["first_token_ns"][own].fill_null(NO_CLOCK).to_numpy()
+        ids = piece.columns["request_id"][own]
+        start = piece.columns["first_token_ns"][own].fill_null(NO_CLOCK).to_numpy()
         if not has.all():
             ids, first, count, start = ids.filter(pa.array(has)), first[has], count[has], start[has]
         if isinstance(data, InFile):
             data = dataclasses.replace(data, holder=holder)
         parts.append(GapPart(run_id, ids, first, count, start, data))
-        begin = before + end
+        begin = end
     return parts
 
 
-def _sent(
-    columns: Mapping[str, pa.Array],
-    conversation: Sequence[str],
-    turns: Ints,
-    keep: npt.NDArray[np.bool_],
-) -> dict[str, Sent]:
-    rows = zip(
-        columns["request_id"].to_pylist(),
-        columns["start_ns"].to_pylist(),
-        pc.equal(columns["phase"], "profiling").to_pylist(),
-        conversation,
-        turns.tolist(),
-        keep.tolist(),
-        strict=True,
-    )
-    return {
-        name: Sent(start, counted, session, turn)
-        for name, start, counted, session, turn, kept in rows
-        if kept
-    }
+def _sent(held: Sequence[_Held], keep: Sequence[Bools]) -> SentColumns:
+    """What names the prompts of the requests elsewhere."""
+    columns: dict[str, list[pa.Array]] = {
+        "request_id": [], "start_ns": [], "counted": [], "session": [], "turn": []
+    }  # fmt: skip
+    for one, kept in zip(held, keep, strict=True):
+        mask = pa.array(kept)
+        of_requests = one.piece.columns
+        conversation = one.conversation
+        if conversation is None:  # no requests
+            continue
+        each = (
+            of_requests["request_id"],
+            of_requests["start_ns"],
+            pc.equal(of_requests["phase"], "profiling"),
+            conversation,
+            pa.array(one.beside["turn"].astype(np.int64)),
+        )
+        for values, name in zip(each, columns, strict=True):
+            columns[name].append(values if kept.all() else values.filter(mask))
+    return SentColumns(pa.table({name: pa.chunked_array(each) for name, each in columns.items()}))

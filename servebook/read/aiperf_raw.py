@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from servebook.errors import DumpError
 from servebook.read.aiperf_records import Parsed, parse
@@ -60,13 +62,12 @@ def fill_lost_chunks(lines: Iterable[tuple[int, bytes]], out: Requests) -> None:
 
     A raw file that is damaged changes nothing: the records stand on their own.
     """
-    lost = {
-        request_id: index
-        for index, (request_id, first) in enumerate(
-            zip(out.column("request_id"), out.column("first_token_ns"), strict=True)
-        )
-        if first is None and out.column("status")[index] != "ok"
-    }
+    failed = pc.and_(
+        out.values("first_token_ns").is_null(), pc.not_equal(out.values("status"), "ok")
+    )
+    rows = np.flatnonzero(failed.to_numpy())
+    names = out.values("request_id").take(pa.array(rows)).to_pylist()
+    lost = dict(zip(names, rows.tolist(), strict=True))
     if not lost:
         return
     try:

@@ -44,7 +44,7 @@ class Parsed:
     usage_tokens: int = 0  # the server's count of output tokens of ok requests, where it is told
     counted_tokens: int = 0  # AIPerf's count for the same requests
     several_phases: bool = False
-    sent: dict[str, Sent] = field(default_factory=dict)  # by request id; names prompts elsewhere
+    sent: Mapping[str, Sent] = field(default_factory=dict)  # by request id; names prompts elsewhere
 
 
 def parse(
@@ -63,6 +63,8 @@ def parse(
     seen: dict[str, int] = {}
     phases: set[str] = set()
     sessions: set[int] = set()
+    sent: dict[str, Sent] = {}
+    found.sent = sent
     for at, line in _until_damage(lines, found):
         if not line.strip():
             continue
@@ -91,7 +93,7 @@ def parse(
             if row["status"] == "ok" and usage is not None:
                 found.usage_tokens += usage
                 found.counted_tokens += row["osl"]
-        found.sent[row["request_id"]] = Sent(
+        sent[row["request_id"]] = Sent(
             row["start_ns"],
             row["phase"] == "profiling",
             str(metadata.get("conversation_id")),

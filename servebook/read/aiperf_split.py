@@ -9,6 +9,7 @@ Compressed files are one range.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +24,7 @@ from servebook.read.aiperf_summary import Settings
 from servebook.read.cluster_ranges import in_ranges, seen_by_all
 from servebook.read.codecs import DAMAGED
 from servebook.read.files import lines
-from servebook.read.line_blocks import lines_between, ranges
+from servebook.read.line_blocks import blocks_between, ranges
 from servebook.read.records import Requests
 from servebook.read.spool import Spool
 
@@ -31,6 +32,8 @@ __all__ = ["read_lines", "read_range"]
 
 #: From this size on a file is worth a folder for its gaps, and processes.
 _LARGE_BYTES = 32 << 20
+#: Of a file that is not cut at bytes so much is one piece.
+_PIECE_BYTES = 64 << 20
 
 
 def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool = False) -> Parsed:
@@ -39,19 +42,36 @@ def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool
     spool = _spool(path)
     folder = None if spool is None else spool.folder
     if not cuts:
-        each = (line for _, line in lines(path))
-        piece = read_piece(each, settings, folder, "all", with_sent=with_sent)
-        return join([piece], out, spool)
+        return join(_in_turn(path, settings, folder, with_sent), out, spool)
     jobs = [partial(read_range, path, *cut, settings, folder, with_sent) for cut in cuts]
     if folder is not None and len(jobs) > 1 and seen_by_all(path):
         places = [_place(folder, n) for n in range(len(jobs))]
         in_ranges(path, cuts, places, settings, with_sent)
     elif folder is not None and len(jobs) > 1:
         at_once([partial(_leave, job, _place(folder, n)) for n, job in enumerate(jobs)])
-    pieces = [
+    pieces = (
         _taken(None if folder is None else _place(folder, n)) or job() for n, job in enumerate(jobs)
-    ]
+    )
     return join(pieces, out, spool)
+
+
+def _in_turn(
+    path: Path, settings: Settings, folder: Path | None, with_sent: bool
+) -> Iterator[Piece]:
+    """The pieces of a file that cannot be cut at bytes, at least one."""
+    each = (line for _, line in lines(path))
+    for number in itertools.count():
+        piece = read_piece(_some(each), settings, folder, f"all-{number:05d}", with_sent=with_sent)
+        if number and not piece.n_lines and not piece.set_aside:
+            return
+        yield piece
+
+
+def _some(each: Iterator[bytes]) -> Iterator[bytes]:
+    left = _PIECE_BYTES
+    while left > 0 and (line := next(each, None)) is not None:
+        left -= len(line) + 1
+        yield line
 
 
 def read_range(
@@ -68,10 +88,10 @@ def read_range(
     )
 
 
-def _between(path: Path, start: int, end: int) -> Iterator[bytes]:
+def _between(path: Path, start: int, end: int) -> Iterator[memoryview]:
     try:
         with path.open("rb", buffering=0) as stream:
-            yield from lines_between(stream, start, end)
+            yield from blocks_between(stream, start, end)
     except OSError as error:
         raise DumpError(
             path.name,

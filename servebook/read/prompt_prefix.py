@@ -15,19 +15,32 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import orjson
+import pyarrow as pa
 
 from servebook.errors import DumpError
 from servebook.read.files import loads
 
-__all__ = ["BLOCK", "Prompt", "Sent", "bodies_of_inputs", "bodies_of_raw", "fingerprint", "shared"]
+__all__ = [
+    "BLOCK",
+    "Prompt",
+    "Sent",
+    "SentColumns",
+    "bodies_of_inputs",
+    "bodies_of_raw",
+    "fingerprint",
+    "shared",
+]
 
 BLOCK = 64  # characters
 _HASH_BYTES = 8
+_ROWS = 1 << 16  # that become objects at once
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,49 @@ class Sent:
     counted: bool
     session: str
     turn: int
+
+
+class SentColumns(Mapping[str, Sent]):
+    """Requests by id, held as columns: a dump of short requests has millions of them.
+
+    ``table``: request_id (each once), start_ns, counted, session (a dictionary), turn; none null.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table.unify_dictionaries()
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._table.to_batches(_ROWS):
+            yield from batch["request_id"].to_pylist()
+
+    def __getitem__(self, name: str) -> Sent:
+        row = self._table.slice(self._places[name], 1).to_pylist()[0]
+        del row["request_id"]
+        return Sent(**row)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self)}
+
+    def first_turns(self, sessions: Container[str]) -> Iterator[Sent]:
+        """Those that begin one of ``sessions``, in the order of their starts."""
+        columns = self._table.drop_columns(["request_id"])
+        session = columns["session"].combine_chunks()
+        names = session.dictionary.to_pylist()
+        code = session.indices.to_numpy()
+        order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        wanted = np.array([name in sessions for name in names], bool)
+        rows = np.flatnonzero((columns["turn"].to_numpy() == 0) & wanted[code])
+        start = columns["start_ns"].to_numpy()[rows]
+        rows = rows[np.lexsort((rank[code[rows]], start))]
+        for at in range(0, len(rows), _ROWS):
+            for row in columns.take(pa.array(rows[at : at + _ROWS])).to_pylist():
+                yield Sent(**row)
 
 
 @dataclass(frozen=True)
@@ -124,9 +180,12 @@ def bodies_of_inputs(
         if isinstance(bodies, list) and bodies:
             first.setdefault(str(session.get("session_id")), bodies[0])
     known: dict[str, Prompt | None] = {}
-    for request in sorted(sent.values(), key=lambda s: (s.start_ns, s.session, s.turn)):
-        if request.turn or request.session not in first:
-            continue
+    if isinstance(sent, SentColumns):
+        requests = sent.first_turns(first)
+    else:
+        chosen = [one for one in sent.values() if not one.turn and one.session in first]
+        requests = iter(sorted(chosen, key=lambda s: (s.start_ns, s.session)))
+    for request in requests:
         if request.session not in known:
             known[request.session] = fingerprint(first[request.session])
         prompt = known[request.session]

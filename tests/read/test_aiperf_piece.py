@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
@@ -17,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servebook.gap_table import InFile
-from servebook.read import aiperf_piece, aiperf_split, line_blocks
+from servebook.read import aiperf_join, aiperf_piece, aiperf_split, line_blocks
 from servebook.read.aiperf_columns import Parser, checked
 from servebook.read.aiperf_join import join
 from servebook.read.aiperf_piece import read_piece
@@ -300,3 +301,40 @@ def test_a_killed_process_costs_time_alone(tmp_path: Path, monkeypatch: pytest.M
     out = Requests("run")
     found = read_lines(path, out, SETTINGS, with_sent=True)
     assert told(out, found) == told(*careful(lines))
+
+
+def test_requests_whose_names_hash_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [with_gaps("1.5", n % 7) for n in range(9)]
+    expected = told(*careful(lines))
+    monkeypatch.setattr(aiperf_join, "hash", lambda _: 7, raising=False)
+    assert told(*in_pieces(lines, [2, 5])) == expected
+    assert len(expected[3]) == 2  # set aside: the second records of two
+
+
+@pytest.mark.parametrize("most", [1, 3000, 1 << 20])
+def test_a_compressed_file_is_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setenv("SERVEBOOK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(aiperf_split, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(aiperf_split, "_PIECE_BYTES", most)
+    lines = [with_gaps("1.5,2.5", n % 8) for n in range(9)]
+    lines[4] = b"{torn"
+    path = tmp_path / "profile_export.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n".join(lines)))
+    out = Requests("run")
+    found = read_lines(path, out, SETTINGS, with_sent=True)
+    assert told(out, found) == told(*careful(lines))
+
+
+def test_a_cut_compressed_file_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aiperf_split, "_PIECE_BYTES", 1)
+    path = tmp_path / "profile_export.jsonl.gz"
+    content = gzip.compress(b"\n".join(with_gaps("1.5", n) for n in range(3000)))
+    path.write_bytes(content[: len(content) // 2])
+    out = Requests("run")
+    found = read_lines(path, out, SETTINGS)
+    assert len(out) > 100
+    assert [kind for _, kind, _ in found.set_aside].count("rest of the file") == 1
