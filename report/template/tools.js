@@ -19,7 +19,10 @@
   const harmless = (text) => (/^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text);
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
   const field = (cell) => quoted(harmless(value(cell)));
-  const csv = (table) => [...table.rows].map((row) => [...row.cells].map(field).join(",")).join("\n") + "\n";
+  // A table that is too wide stands in bands of columns, each of which begins with the first column again.
+  const bandsOf = (table) => (table.dataset.name ? [...document.querySelectorAll(`table[data-name="${table.dataset.name}"]`)] : [table]);
+  const cells = (table, row) => [...table.rows[row].cells].filter((cell) => cell.dataset.again === undefined);
+  const csv = (table) => [...table.rows].map((_, row) => bandsOf(table).flatMap((band) => cells(band, row)).map(field).join(",")).join("\n") + "\n";
 
   async function copy(text) {
     try {
@@ -169,8 +172,11 @@
   // Tables sort by any column: up, down, and back to the order of the page.
   let collator = null;
   const alike = (a, b) => (collator = collator || new Intl.Collator("en", { numeric: true })).compare(a, b);
+  const rowsOf = new Map(); // of each table, in the order of the page
   function sortable(table) {
-    const before = [...table.tBodies[0].rows];
+    const bands = bandsOf(table);
+    for (const band of bands) if (!rowsOf.has(band)) rowsOf.set(band, [...band.tBodies[0].rows]);
+    const before = rowsOf.get(table);
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
       const press = document.createElement("button");
@@ -192,7 +198,12 @@
           if (x === "" || y === "") return (x === "") - (y === "");
           return sign * (numeric ? Number(x) - Number(y) : alike(x, y));
         };
-        table.tBodies[0].append(...(next === "none" ? before : [...before].sort(compare)));
+        const order = [...before.keys()];
+        if (next !== "none") order.sort((a, b) => compare(before[a], before[b]));
+        for (const band of bands) {
+          if (band !== table) for (const other of band.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
+          band.tBodies[0].append(...order.map((row) => rowsOf.get(band)[row]));
+        }
       });
     });
   }

@@ -26,12 +26,13 @@ from pygments.lexers import PythonLexer
 
 from servebook.measure.glossary import entry
 from servebook.measure.metrics import METRICS
-from servebook.publish import text, words
+from servebook.publish import columns, text, words
 from servebook.publish.about import About
 from servebook.publish.collect import Content
 from servebook.publish.csp import policy
 from servebook.publish.names import ABSENT, KINDS
 from servebook.publish.pack import deflated, pack, shared_config
+from servebook.publish.tabular import UNITS
 
 __all__ = [
     "MOST_ROWS",
@@ -153,6 +154,12 @@ def meaning(column: str) -> str:
     return text.say("figure.meaning", label=label, definition=definition, source=source)
 
 
+def in_cell(cell: str, column: str, tight: bool) -> str:
+    """What a cell of a table says, where columns are ``tight`` as a name that may break."""
+    told = words.unit(cell) if column in UNITS else words.told(cell)
+    return columns.breakable(told) if tight else told
+
+
 def exact(value: float | None, shown: str) -> str:
     """A number's full value where the text that is shown for it has lost digits, else nothing.
 
@@ -228,7 +235,9 @@ class _Exporter(TemplateExporter):
             "coded": coded,
             "column": text.column,
             "counted": counted,
+            "in_cell": in_cell,
             "json_block": json_block,
+            "laid_out": columns.laid_out,
             "exact": exact,
             "headline": headline,
             "mark": words.mark,

@@ -4,7 +4,7 @@ The values are what CSV and Parquet are written from, the texts are what a reade
 are rounded to six significant digits, so that bytes do not depend on the processor or on the
 order of a sum. What is absent (None, NaN, NaT) stays null and reads as a dash, never as 0. A cell
 that the catalogue knows by its English wording ("held", "plateau") is read in its language; its
-value stays as it is.
+value stays as it is. So is a unit in a column of units.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ import pandas as pd
 from servebook.publish import words
 from servebook.publish.names import ABSENT
 
-__all__ = ["ABSENT", "Kind", "Table", "round_float", "table"]
+__all__ = ["ABSENT", "UNITS", "Kind", "Table", "round_float", "table"]
 
 Kind = Literal["number", "integer", "boolean", "time", "text"]
 Table = dict[str, Any]
 
 DIGITS = 6
+#: What is closer to 0 is written by its power of ten.
+LEAST = 1e-5
+#: The columns whose cells are units.
+UNITS = ("Unit", "unit")
 
 
 def round_float(value: float, digits: int = DIGITS) -> float | None:
@@ -64,7 +68,17 @@ def _kind(values: list[Any]) -> Kind:
     return "text"
 
 
-def _text(value: Any, kind: Kind) -> str:
+def _small(value: float) -> str:
+    """A number that would be mostly zeros, by its power of ten.
+
+    >>> _small(-7.055e-12), _small(1e-6)
+    ('−7.055e-12', '1e-6')
+    """
+    digits, _, power = f"{value:.3e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(power)}".replace("-", "−", value < 0)
+
+
+def _text(value: Any, kind: Kind, column: str) -> str:
     if value is None or value == "":
         return ABSENT
     if kind == "time":
@@ -72,8 +86,8 @@ def _text(value: Any, kind: Kind) -> str:
     if isinstance(value, bool):
         return words.told("yes" if value else "no")
     if isinstance(value, int | float):
-        return words.number(value, 4)
-    return words.told(str(value))
+        return _small(value) if 0 < abs(value) < LEAST else words.number(value, 4)
+    return words.unit(value) if column in UNITS else words.told(str(value))
 
 
 def table(frame: pd.DataFrame) -> Table:
@@ -99,5 +113,5 @@ def table(frame: pd.DataFrame) -> Table:
         "columns": columns,
         "kinds": kinds,
         "rows": rows,
-        "text": [[_text(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in rows],
+        "text": [list(map(_text, row, kinds, columns)) for row in rows],
     }
