@@ -88,7 +88,10 @@ class _Record(msgspec.Struct, gc=False):
 
 
 class Usual(NamedTuple):
-    """One usual record, not checked yet; its gaps in their unit, a buffer of doubles or None."""
+    """One usual record, not checked yet.
+
+    ``gaps``: doubles in their unit as a buffer, whole ns as an array of 32-bit numbers, or None.
+    """
 
     record: _Record
     gaps: Any
@@ -142,15 +145,23 @@ class Parser:
                 return None  # the last of two counts
             rest = b"null".join((line[:start], line[end:]))
         # Without an escape, no name is spelled in another way and no string holds a quote.
-        if b"\\" in rest or not rest.isascii():
+        if b"\\" in rest or not rest.isascii() or (start >= 0 and rest.count(_NAME) != 1):
             return None
+        return self._of(rest, gaps, start >= 0)
+
+    def without_list(self, rest: memoryview, gap_ns: npt.NDArray[np.int32] | None) -> Usual | None:
+        """As ``usual`` for the parts of a line into which ``aiperf_lists`` took it."""
+        try:
+            return self._of(rest, gap_ns, gap_ns is not None)
+        except msgspec.DecodeError:
+            return None
+
+    def _of(self, rest: bytes | memoryview, gaps: Any, was_cut: bool) -> Usual | None:
         record = self._rest.decode(rest)
         if record.metadata.was_cancelled:
             return None
-        cut = record.metrics.inter_chunk_latency is not _NO_CUT
-        if cut != (start >= 0) or (cut and rest.count(_NAME) != 1):
-            return None
-        return Usual(record, gaps)
+        has_list = record.metrics.inter_chunk_latency is not _NO_CUT
+        return Usual(record, gaps) if has_list == was_cut else None
 
 
 def checked(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
@@ -277,18 +288,25 @@ def _ns_per_unit(units: Sequence[str]) -> Any:
 
 def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> tuple[Ints, Lengths, Bools]:
     """Gaps per record, all of them in whole ns, and whose are zero or more and no sum of years."""
-    arrays = [_NO_GAPS if one is None else np.frombuffer(one) for one in buffers]
+    arrays = [
+        _NO_NS if one is None else one if isinstance(one, np.ndarray) else np.frombuffer(one)
+        for one in buffers
+    ]
     counts = np.array([len(one) for one in arrays], np.int64)
-    factor = _ns_per_unit(units)
+    in_ns = np.array([one.dtype == np.int32 for one in arrays])
+    if in_ns.all():
+        return counts, np.concatenate(arrays), np.ones(len(arrays), bool)
+    factor = np.where(in_ns, 1.0, _ns_per_unit(units))
     # Without gaps the unit is of no matter.
     known = (counts == 0) | ~np.isnan(factor)
     n = int(counts.sum())
     if not n:
-        return counts, np.empty(0, np.int32), known
+        return counts, _NO_NS, known
     gaps = _room(n)
     np.concatenate(arrays, out=gaps)
     with np.errstate(over="ignore", invalid="ignore"):
-        np.multiply(gaps, factor if np.ndim(factor) == 0 else np.repeat(factor, counts), out=gaps)
+        same = (factor == factor[0]).all()
+        np.multiply(gaps, factor[0] if same else np.repeat(factor, counts), out=gaps)
         most = float(gaps.max())
         fine = known
         if not (gaps.min() >= 0 and most * int(counts.max()) < LONGEST_NS):
@@ -303,7 +321,7 @@ def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> tuple[Ints, Lengths, 
         return counts, gaps.astype(np.int32 if most < 2**31 - 1 else np.int64), fine
 
 
-_NO_GAPS = np.empty(0)
+_NO_NS = np.empty(0, np.int32)
 _scratch = np.empty(0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ import pyarrow as pa
 from servebook.errors import DumpError
 from servebook.gap_table import InFile, InMemory, Lengths, narrow
 from servebook.read.aiperf_columns import MISSING, Batch, Parser, Usual, checked
+from servebook.read.aiperf_lists import Lists, library
 from servebook.read.aiperf_records import BadRecordError, count_of_usage, object_of, request
 from servebook.read.aiperf_summary import Settings
+from servebook.read.line_blocks import bare, lines_of
 from servebook.read.records import Aside
 from servebook.read.spool import write
 from servebook.read.values import whole
@@ -62,37 +64,63 @@ class Piece:
 
 
 def read_piece(
-    lines: Iterable[bytes],
+    lines: Iterable[bytes] | Iterable[memoryview],
     settings: Settings,
     folder: Path | None = None,
     name: str = "",
     *,
     with_sent: bool = False,
 ) -> Piece:
-    """Read some lines; gaps go to files ``name``... in ``folder``, or stay in memory without one.
+    """Read lines, or blocks of them; gaps go to files ``name``... in ``folder``.
 
-    So do they where the folder has no room. ``with_sent``: what names prompts elsewhere is kept.
-    A DumpError of ``lines`` ends the piece and is set aside.
+    Without a folder, or where it has no room, they stay in memory. ``with_sent``: what names
+    prompts elsewhere is kept. A DumpError of ``lines`` ends the piece and is set aside.
     """
     out = _Building(settings, folder, name, with_sent)
-    at = size = 0
     collecting = gc.isenabled()
     gc.disable()  # it would look through all values again and again, and they make no circles
     try:
-        for at, line in enumerate(lines, 1):
-            out.waiting.append((at, line, out.parser.usual(line)))
-            size += len(line)
-            if len(out.waiting) >= _BATCH or size >= _BATCH_BYTES:
-                out.flush()
-                size = 0
+        for batch in _batches(lines):
+            out.add(batch)
     except DumpError as damage:
-        out.flush()
-        place = None if damage.line is None else at + 1
+        place = None if damage.line is None else out.n_lines + 1
         out.set_aside.append((place, "rest of the file", damage.reason))
     finally:
         if collecting:
             gc.enable()
-    return out.end(at)
+    return out.end()
+
+
+#: A line, and its values where it is a usual one.
+_Taken = tuple[bytes | memoryview, Usual | None]
+
+
+def _batches(lines: Iterable[bytes] | Iterable[memoryview]) -> Iterator[list[_Taken]]:
+    """The lines, some at a time, each until the next are asked for; damage comes behind them."""
+    parser, functions = Parser(), library()
+    lists = None if functions is None else Lists(functions)
+    batch: list[_Taken] = []
+    size = 0
+    try:
+        for one in lines:
+            if isinstance(one, memoryview) and lists is not None:
+                yield [(line, _usual(parser, line, rest, ns)) for line, rest, ns in lists.take(one)]
+                continue
+            own = lines_of(one) if isinstance(one, memoryview) else [one]
+            batch += [(line, parser.usual(line)) for line in own]
+            size += sum(map(len, own))
+            if len(batch) >= _BATCH or size >= _BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    except DumpError:
+        yield batch
+        raise
+    yield batch
+
+
+def _usual(parser: Parser, line: memoryview, rest: memoryview | None, gap_ns: Any) -> Usual | None:
+    found = None if rest is None else parser.without_list(rest, gap_ns)
+    return found or parser.usual(bare(bytes(line)))
 
 
 class _Building:
@@ -100,38 +128,36 @@ class _Building:
 
     def __init__(self, settings: Settings, folder: Path | None, name: str, with_sent: bool) -> None:
         self.settings, self.folder, self.name, self.with_sent = settings, folder, name, with_sent
-        self.parser = Parser()
-        self.waiting: list[tuple[int, bytes, Usual | None]] = []
         self.batches: list[pa.RecordBatch] = []
         self.beside: dict[str, list[Ints]] = {key: [] for key in _BESIDE}
         self.phases: dict[str, int] = {}
         self.conversation: list[str] = []
         self.set_aside: Aside = []
         self.gaps: list[Lengths] = []
-        self.n_gaps = self.n_requests = 0
+        self.n_lines = self.n_gaps = self.n_requests = 0
         self.parts: list[tuple[InMemory | InFile, int]] = []
         self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
         self.other_gaps: list[Lengths] = []
 
-    def flush(self) -> None:
-        """Add the lines that wait, in order, whichever way each goes."""
-        waiting, self.waiting = self.waiting, []
-        records = [one for _, _, one in waiting if one is not None]
+    def add(self, taken: Sequence[_Taken]) -> None:
+        """Add the next lines, in order, whichever way each goes."""
+        records = [one for _, one in taken if one is not None]
         batch, good = checked(records, self.settings) if records else (None, np.empty(0, bool))
-        fine = np.zeros(len(waiting), bool)
-        fine[[one is not None for _, _, one in waiting]] = good
-        lines = np.array([at for at, _, _ in waiting])
+        fine = np.zeros(len(taken), bool)
+        fine[[one is not None for _, one in taken]] = good
+        lines = self.n_lines + np.arange(1, len(taken) + 1)
+        self.n_lines += len(taken)
         if batch is not None and fine.all():
             self._add(batch, lines)
             return
         # Usual records and others, in turn.
         done = 0
-        for index in np.flatnonzero(~fine):
+        for index in np.flatnonzero(~fine).tolist():
             n = int(fine[:index].sum())
             if batch is not None and n > done:
                 self._add(_slice(batch, done, n), lines[fine][done:n])
                 done = n
-            self._long_way(*waiting[index][:2])
+            self._long_way(int(lines[index]), bare(bytes(taken[index][0])))
         if batch is not None and fine.sum() > done:
             self._add(_slice(batch, done, int(fine.sum())), lines[fine][done:])
 
@@ -236,8 +262,7 @@ class _Building:
         if gaps:
             self._more_gaps(np.concatenate(gaps))
 
-    def end(self, n_lines: int) -> Piece:
-        self.flush()
+    def end(self) -> Piece:
         self._add_others()
         self._close()
         empty = {name: pa.array([], kind) for name, kind in _KINDS.items()}
@@ -251,7 +276,7 @@ class _Building:
             for key, values in self.beside.items()
         }
         return Piece(
-            n_lines,
+            self.n_lines,
             empty,
             beside,
             list(self.phases),

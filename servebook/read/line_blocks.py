@@ -13,10 +13,12 @@ from pathlib import Path
 from servebook.read import files
 from servebook.read.codecs import open_unpacked
 
-__all__ = ["RANGE_BYTES", "lines_between", "ranges"]
+__all__ = ["PAD", "RANGE_BYTES", "bare", "blocks_between", "lines_of", "ranges"]
 
-#: What is looked through at once stays in the processor's cache.
+#: What is read at once stays in the processor's cache.
 _BLOCK = 1 << 18
+#: So many bytes can be read behind a block.
+PAD = 64
 #: Least and most of a file that are one range, and how many ranges it should become.
 RANGE_BYTES = (8 << 20, 64 << 20)
 _RANGES = 32
@@ -53,36 +55,61 @@ def _plain(path: Path) -> bool:
         return stream.seekable() and stream.tell() == 0 and hasattr(stream, "raw")
 
 
-def lines_between(stream: FileIO, start: int, end: int) -> Iterator[bytes]:
-    """The lines that begin at or after ``start`` and before ``end``, without their line ends.
+def blocks_between(stream: FileIO, start: int, end: int) -> Iterator[memoryview]:
+    """The lines that begin at or after ``start`` and before ``end``, some at a time.
 
-    ``stream`` has no buffer of its own. A line of more than ``files.MAX_LINE_BYTES`` is cut there.
+    Every block is whole lines with their line feeds (the file's last line gets one where it has
+    none), holds until the next one is asked for, and has ``PAD`` bytes behind it. ``stream`` has no
+    buffer of its own. A line of more than ``files.MAX_LINE_BYTES`` is cut there.
     """
     most = files.MAX_LINE_BYTES
     # One piece of memory for all that is read: fresh memory costs more than reading.
-    block = bytearray(_BLOCK)
-    view = memoryview(block)
+    block = bytearray(_BLOCK + PAD)
     offset = stream.seek(start - 1) if start else 0  # of the block
-    skip = start > 0  # the rest of a line that began before
-    rest = bytearray()
-    while n := stream.readinto(block):
-        begin = 0
-        while (stop := block.find(b"\n", begin, n)) >= 0:
-            if not skip:
-                line = bytes(view[begin:stop])
-                yield _bare(bytes(rest) + line if rest else line, most)
-            skip = False
-            rest.clear()
-            begin = stop + 1
-            if offset + begin >= end:
+    kept = 0  # bytes of a line that goes on
+    skip = start > 0  # the rest of a line that is not wanted
+    while True:
+        if len(block) < kept + _BLOCK + PAD:
+            block = block[:kept].ljust(2 * (kept + _BLOCK) + PAD)
+        view = memoryview(block)
+        size = kept + stream.readinto(view[kept : kept + _BLOCK])
+        if size == kept:
+            break
+        begin = stop = 0
+        if skip:
+            begin = block.find(b"\n", 0, size) + 1
+            skip = not begin
+            if not skip and offset + begin >= end:
                 return
-        if not skip and len(rest) < most:
-            rest += view[begin:n]
-        offset += n
-    if rest:
-        yield _bare(bytes(rest), most)
+        if not skip:
+            last = end - 1 - offset  # the line of this byte is the last
+            if last < size:
+                stop = block.find(b"\n", max(last, begin), size) + 1
+            is_last = stop > 0
+            stop = stop or max(begin, block.rfind(b"\n", begin, size) + 1)
+            if stop > begin:
+                yield view[begin:stop]
+            if is_last:
+                return
+        kept = 0 if skip else size - stop
+        offset += size - kept
+        if kept >= most:
+            block[most] = ord("\n")
+            yield view[: most + 1]
+            offset += kept
+            skip, kept = True, 0
+        block[:kept] = block[size - kept : size]
+    if kept:
+        block[kept] = ord("\n")
+        yield view[: kept + 1]
 
 
-def _bare(line: bytes, most: int) -> bytes:
-    line = line if len(line) < most else line[:most]
+def lines_of(block: memoryview) -> list[bytes]:
+    """The lines of a block without their line ends."""
+    return [bare(line) for line in bytes(block[:-1]).split(b"\n")]
+
+
+def bare(line: bytes) -> bytes:
+    """A line without its line end, of at most ``files.MAX_LINE_BYTES``."""
+    line = line if len(line) < files.MAX_LINE_BYTES else line[: files.MAX_LINE_BYTES]
     return line.rstrip(b"\r\n") if line.endswith((b"\r", b"\n")) else line

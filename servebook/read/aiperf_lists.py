@@ -1,0 +1,102 @@
+"""Record lines of AIPerf taken apart by compiled code, where it is there: list of gaps, and rest.
+
+Own code in C (``aiperf_lists.c``): of the libraries that read JSON simdjson is the fastest with a
+list of decimals, and it takes three times as long to make floats of them as this takes to make
+whole ns, which is what tables hold (``benchmarks/README.md``). It is compiled when Servebook is
+installed (``hatch_build.py``). Without a compiler, or with ``SERVEBOOK_COMPILED=0``, lines are read
+by simdjson; both ways give the same numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LIBRARY", "PAD", "SOURCE", "SWITCH", "Lists", "digest", "library"]
+
+SWITCH = "SERVEBOOK_COMPILED"
+SOURCE = Path(__file__).with_suffix(".c")
+LIBRARY = SOURCE.with_name("libaiperf_lists.so")
+#: So many bytes behind a block are looked at, whatever they are.
+PAD = 64
+
+_MOST_LINES = 4096
+#: A number and its comma take no less.
+_LEAST_BYTES = 4
+
+
+def digest(source: bytes) -> str:
+    """What a library says it was made of."""
+    return hashlib.sha256(source).hexdigest()[:16]
+
+
+def library() -> Any:
+    """The compiled functions; None where they are switched off, missing or of another source."""
+    return None if os.environ.get(SWITCH) == "0" else _loaded(LIBRARY)
+
+
+@functools.cache
+def _loaded(path: Path) -> Any:
+    try:
+        found = ctypes.CDLL(str(path))
+        found.servebook_aiperf_lists_source.restype = ctypes.c_char_p
+        made_of = found.servebook_aiperf_lists_source().decode()
+        if made_of != digest(SOURCE.read_bytes()):
+            return None
+        number, place = ctypes.c_int64, ctypes.c_void_p
+        found.servebook_aiperf_lists.argtypes = [place, number, place, place, number, place, number]
+        found.servebook_aiperf_lists.restype = number
+    except (OSError, AttributeError, UnicodeDecodeError):
+        return None
+    return found
+
+
+class Lists:
+    """Takes blocks of lines apart, in memory that the next block takes again."""
+
+    def __init__(self, functions: Any) -> None:
+        self._take = functions.servebook_aiperf_lists
+        self._room = 0
+        self._lines = np.empty((_MOST_LINES, 3), np.int64)
+
+    def take(
+        self, block: memoryview
+    ) -> Iterator[tuple[memoryview, memoryview | None, npt.NDArray[np.int32] | None]]:
+        """Each line with its line feed, its rest and its gaps in ns (None: it has no list).
+
+        The rest is that of JSON in ASCII without escapes, which names the list of gaps once or
+        never, and has null in its place; None for a line that is to be read in another way. The
+        block ends with a line feed, and ``PAD`` bytes follow it in memory.
+        """
+        if len(block) > self._room:
+            self._room = len(block)
+            self._rests = memoryview(bytearray(self._room))
+            self._gaps = np.empty(self._room // _LEAST_BYTES + 1, np.int32)
+        text = np.frombuffer(block, np.uint8).ctypes.data
+        rests, gaps = np.frombuffer(self._rests, np.uint8).ctypes.data, self._gaps.ctypes.data
+        begin = 0
+        done = 0  # gaps
+        while begin < len(block):
+            n = self._take(
+                *(text + begin, len(block) - begin, rests, gaps + 4 * done),
+                *(len(self._gaps) - done, self._lines.ctypes.data, _MOST_LINES),
+            )
+            rest_begin, first = 0, begin
+            for end, rest_end, count in self._lines[:n].tolist():
+                line = block[begin : first + end]
+                begin = first + end
+                if count < 0:
+                    yield line, None, None
+                    continue
+                own = self._gaps[done : done + count] if count else None
+                yield line, self._rests[rest_begin:rest_end], own
+                done += count
+                rest_begin = rest_end
