@@ -19,10 +19,17 @@
   const harmless = (text) => (/^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text);
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
   const field = (cell) => quoted(harmless(value(cell)));
-  // A table that is too wide stands in bands of columns, each of which begins with the first column again.
-  const bandsOf = (table) => (table.dataset.name ? [...document.querySelectorAll(`table[data-name="${table.dataset.name}"]`)] : [table]);
-  const cells = (table, row) => [...table.rows[row].cells].filter((cell) => cell.dataset.again === undefined);
-  const csv = (table) => [...table.rows].map((_, row) => bandsOf(table).flatMap((band) => cells(band, row)).map(field).join(",")).join("\n") + "\n";
+  // A table that is too wide stands in bands of columns, each of which begins with the same ones again.
+  function bandsOf(table) {
+    const figure = table.closest("figure");
+    return figure ? [...figure.querySelectorAll("table")] : [table];
+  }
+  const fields = (table, row) => [...table.rows[row].cells].filter((cell) => cell.dataset.again === undefined).map(field);
+  function csv(table) {
+    const bands = bandsOf(table);
+    const lines = [...table.rows].map((_, row) => bands.flatMap((band) => fields(band, row)).join(","));
+    return lines.join("\n") + "\n";
+  }
 
   async function copy(text) {
     try {

@@ -46,6 +46,7 @@ def html_before(output: Output) -> str:
     if isinstance(output, Statement):
         line = f"<p><strong>{escape(output.sentence)}</strong></p>"
         details = [
+            output.more,
             output.interval,
             output.would_change and say("lab.change", text=output.would_change),
         ]

@@ -75,6 +75,7 @@ class Statement(Output):
     verdict: bool = False
     rank: int = 100  # order among the verdict lines
     marks: tuple[str, ...] = field(default=())  # comparability marks, "reconstructed", ...
+    more: str = ""  # what belongs to it but not into one sentence: said where its chapter says it
 
 
 @dataclass(frozen=True)

@@ -383,7 +383,8 @@ def grid_statement(campaign: Campaign) -> Statement:
         sentence += say("decomposition.grid_statement.sentence")
     return Statement(
         id=name,
-        sentence=f"{sentence}. {mark_words(made)}",
+        sentence=f"{sentence}.",
+        more=mark_words(made),
         metric="interaction" if ratio is not None else metric,
         caption=say("decomposition.grid_statement.caption") if ratio is not None else "",
         value=ratio if ratio is not None else float(along["factor"].iloc[0]),

@@ -176,7 +176,7 @@ def bounds(campaign: Campaign) -> Figure:
             "decomposition_split.bounds.source", records_of=common.records_of(campaign, len(runs))
         ),
         runs=runs,
-        notes=(*_assumptions(found), _settles(campaign, found, alone)),
+        notes=(*_assumptions(found), "".join(_settles(campaign, found, alone))),
     )
 
 
@@ -223,10 +223,10 @@ def _assumptions(found: _Found) -> tuple[str, ...]:
     )
 
 
-def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
-    """The run that would tell the two apart, or that the campaign holds it."""
+def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> tuple[str, str]:
+    """The run that would tell the two apart, or that the campaign holds it; and what is no way."""
     if len(alone):
-        return say("decomposition_split.settles.campaign_holds_cells")
+        return say("decomposition_split.settles.campaign_holds_cells"), ""
     settings = campaign.manifest.configurations
     pair = [c for c in settings if c.name in found.pair]
     able: list[Fit] = []
@@ -234,7 +234,7 @@ def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
     for cell in crossed(pair, campaign.manifest.model.parameters):
         if not cell.configurations and cell.fits is not None:
             (able if cell.fits else unable).append(cell)
-    text = ""
+    text, short = "", ""
     if able:
         told = [
             a.label
@@ -249,12 +249,14 @@ def _settles(campaign: Campaign, found: _Found, alone: pd.DataFrame) -> str:
             "decomposition_split.settles.run_would_settle", told=words.listed(told, last="or")
         )
     if unable:
-        text += say(
+        short = say(
             "decomposition_split.settles.fit_gb_short",
             unable=unable[0].label,
             shortfall_gb=words.number(unable[0].shortfall_gb),
         )
-    return text.strip() or say("decomposition_split.settles.run_would_settle_known_manifest_lacks")
+    if text or short:
+        return (text, short) if text else (short.strip(), "")
+    return say("decomposition_split.settles.run_would_settle_known_manifest_lacks"), ""
 
 
 def _measured_alone(campaign: Campaign, found: _Found) -> pd.DataFrame:
@@ -344,9 +346,13 @@ def bounds_statement(campaign: Campaign) -> Statement:
             one=common.label(campaign, one),
             total=words.span(s.total, 2),
             two=common.label(campaign, two),
-            differ=words.listed(map(words.told, compared.differ)),
             tail=tail,
         ),
+        more=say(
+            "decomposition_split.bounds_statement.more",
+            differ=words.listed(map(words.told, compared.differ)),
+        )
+        + (say("decomposition_split.bounds_statement.apart") if alone.empty else ""),
         metric="input_throughput_tok_s",
         value=s.total[1],
         unit="ratio",
@@ -357,7 +363,7 @@ def bounds_statement(campaign: Campaign) -> Statement:
         interval=say("shared.range_over_concurrencies_one_run_each"),
         runs=runs,
         figure=_ID,
-        would_change=_settles(campaign, found, alone),
+        would_change=_settles(campaign, found, alone)[0],
         verdict=True,
         rank=22,
         marks=(*common.marks(campaign), found.mark),

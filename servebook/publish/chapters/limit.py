@@ -325,6 +325,7 @@ def reversal(campaign: Campaign) -> Statement:
             who=who,
             growth=words.times(growth),
         ),
+        more=say("limit.reversal.more"),
         metric="input_throughput_tok_s",
         value=-100 * float(row["drop_from_peak"]),
         unit="%",

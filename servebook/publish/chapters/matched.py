@@ -190,9 +190,10 @@ def parity(campaign: Campaign) -> Statement:
         ratio=words.times(top["ratio"]),
     )
     text += say("matched.parity.fast", labels=labels[1])
+    more = []
     if len(below):
         lower = words.listed(str(c) for c in below["concurrency"])
-        text += say("matched.parity.times", ratio=words.span(below["ratio"], 2), lower=lower)
+        more.append(say("matched.parity.times", ratio=words.span(below["ratio"], 2), lower=lower))
     apart = max(held) / min(held)
     slot = apart > 1 / _FULL
     if slot:
@@ -204,13 +205,13 @@ def parity(campaign: Campaign) -> Statement:
     else:
         text += say("matched.parity.requests_running_both", held=words.span(held))
     rival = _best_rival(campaign, at, one, two, top)
-    if rival:
-        text += f"; {rival}"
+    more += [rival] if rival else []
     used = at[at["configuration"].isin([one, two]) & (at["client"] == top["client"])]
     compared = common.comparison(campaign, (two, one))
     return Statement(
         id=name,
-        sentence=f"{text}. {_differing(compared)}",
+        sentence=f"{text}.",
+        more=" ".join([*more, _differing(compared)]),
         metric=_RATE,
         value=float(top["ratio"]),
         unit="ratio",

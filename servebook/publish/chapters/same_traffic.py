@@ -202,9 +202,6 @@ def headroom(campaign: Campaign) -> Statement:
         whose=whose,
         peak_util=words.percent(top["peak_util"]),
         speed_bps=words.bits_per_second(top["speed_bps"]),
-        peak_window_s=words.duration(top["peak_window_s"]),
-        workload=run["workload"],
-        who=who,
     )
     found = _pair(campaign)
     if found is not None:
@@ -219,11 +216,15 @@ def headroom(campaign: Campaign) -> Statement:
                 two=words.percent(1 - two[_RATE] / one[_RATE]),
                 a=a,
             )
-    text += say("same_traffic.headroom.average_bandwidth_links")
-    text += say("same_traffic.headroom.slowest_exchange_use")
     return Statement(
         id=name,
         sentence=text + ".",
+        more=say(
+            "same_traffic.headroom.more",
+            peak_window_s=words.duration(top["peak_window_s"]),
+            workload=run["workload"],
+            who=who,
+        ),
         metric="peak link use",
         value=float(top["peak_util"]) * 100,
         unit="% of line rate",

@@ -171,11 +171,14 @@ def stop_statement(campaign: Campaign) -> Statement:
         sentence=say(
             "stall_arithmetic.stop_statement.sentence_between_stalls_token",
             against=_against(level),
-            itl_p50_ms=words.milliseconds(row["itl_p50_ms"]),
-            decode_ms=words.milliseconds(row["decode_ms"]),
             finding=finding,
             share_of_decode=words.percent(row["share_of_decode"]),
             share_of_response=words.percent(row["share_of_response"]),
+        ),
+        more=say(
+            "stall_arithmetic.stop_statement.more",
+            itl_p50_ms=words.milliseconds(row["itl_p50_ms"]),
+            decode_ms=words.milliseconds(row["decode_ms"]),
             row_label=row["row_label"],
         ),
         metric="stall_share_estimate",
@@ -311,7 +314,7 @@ def tail_range(campaign: Campaign) -> Statement:
     low, high = common.bottom(part, part["ratio"]), common.top(part, part["ratio"])
     spread = [part["itl_p50_ms"].min(), part["itl_p50_ms"].max()]
     ends = (
-        (say("shared.in_flight", concurrency=low["concurrency"]), f"{high['concurrency']}")
+        tuple(say("shared.in_flight", concurrency=r["concurrency"]) for r in (low, high))
         if one
         else (str(low["name"]), str(high["name"]))
     )
@@ -322,11 +325,10 @@ def tail_range(campaign: Campaign) -> Statement:
             over=over,
             ratio=words.span([low["ratio"], high["ratio"]], 2),
             itl_p99_ms=words.milliseconds(low["itl_p99_ms"]),
-            ends=ends[0],
             itl_p99_ms_2=words.milliseconds(high["itl_p99_ms"]),
-            ends_2=ends[1],
             spread=words.span(spread),
         ),
+        more=say("stall_arithmetic.tail_range.more", ends=ends[0], ends_2=ends[1]),
         metric="itl_p99_over_p50",
         value=float(high["ratio"]),
         unit="ratio",

@@ -204,7 +204,8 @@ def test_without_the_crossed_cell_the_run_that_settles_it_is_named() -> None:
     assert "each GPU holds 50 GB in both" in found.subtitle
     assert any("FP4 on 16 GPUs (two nodes) fits, with 25 GB" in note for note in found.notes)
     said = decomposition_split.bounds_statement(planted("1n-fp4", "2n-fp8"))
-    assert "differs in precision, nodes, GPUs" in said.sentence
+    assert "They differ in precision, nodes, GPUs" in said.more
+    assert "No run here parts the two causes." in said.more
     assert (said.low, said.high) == pytest.approx((4.5, 4.5))
     cells = decomposition.grid_of(planted("1n-fp4", "2n-fp8"), "prefill")
     assert any(note.startswith("Not run: FP4 · 2 nodes") for note in cells.notes)
@@ -239,13 +240,16 @@ def test_the_articles_verdicts_of_one_against_two_nodes() -> None:
     assert "×6.50 at TP8 and ×1.61 at TP4; layout alone ×2.66 and 1/1.52" in title
     split = decomposition_split.bounds_statement(here)
     assert "3.3 to 4.5 times" in split.sentence
-    assert "precision, nodes, GPUs and layout" in split.sentence
-    assert "precision accounts for 1 to 2.2" in split.sentence
+    assert "precision, nodes, GPUs and layout" in split.more
+    assert "precision makes 1 to 2.2" in split.sentence
     assert "1.5 to 4.5" in split.sentence
-    parity = matched.parity(here).sentence
-    assert all(words in parity for words in ("1.02 times", "63.5", "126 on the other", "1.16"))
+    parity = matched.parity(here)
+    assert all(words in parity.sentence for words in ("1.02 times", "63.5", "126 on the other"))
+    assert all(words in parity.more for words in ("1.8 to 2.2 times", "1.16", "127", "precision"))
     assert "falls by 14 %" in limit.limit_statement(here).sentence
-    assert "8.8 to 39 times" in stall_arithmetic.tail_range(here).sentence
+    tail = stall_arithmetic.tail_range(here)
+    assert "8.8 to 39 times" in tail.sentence
+    assert tail.more.count("vLLM bench serve") == 2
     traffic = same_traffic.same_traffic(here).table
     assert traffic is not None
     assert traffic["Ratio"].tolist() == pytest.approx([1.054, 1.054, 1.606, 0.658], abs=2e-3)
@@ -256,7 +260,8 @@ def test_the_articles_verdicts_of_two_nodes() -> None:
     assert "near 16 requests in flight: 96 %" in limit.cap(here).sentence
     reversal = limit.reversal(here).sentence
     assert "16,384 tokens falls by 16 %" in reversal
-    assert "the dumps do not show" in reversal
+    assert "the dumps do not show why" in reversal
+    assert "Saturation alone" in limit.reversal(here).more
     assert "at least 592 ms" in stall_arithmetic.hidden_tail(here).title
     stop = stall_arithmetic.stop_statement(here)
     assert "as if the engine stopped rather than slowed" in stop.sentence
