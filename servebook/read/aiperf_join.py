@@ -5,7 +5,7 @@ in the file, the name of a request that has none (it is that number), and whethe
 of the same request. So the result is the same however the file was cut and whoever read the pieces.
 
 Pieces are taken one after the other and their columns stay as they are, for a dump of short
-requests has millions of them: beside the tables a request takes some 40 bytes here.
+requests has millions of them: beside the tables a request takes some 20 bytes here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from servebook.read.aiperf_piece import Piece
 from servebook.read.aiperf_records import Parsed
 from servebook.read.prompt_prefix import SentColumns
 from servebook.read.records import Aside, Requests
+from servebook.read.shared_columns import SharedColumns
 
 __all__ = ["join"]
 
@@ -57,13 +58,14 @@ def join(pieces: Iterable[Piece], out: Requests, holder: object = None) -> Parse
     found = Parsed()
     held: list[_Held] = []
     hashes: list[Ints] = []
+    shared = SharedColumns()
     n_lines = 0
     for piece in pieces:
         found.set_aside += [
             (None if line is None else line + n_lines, kind, why)
             for line, kind, why in piece.set_aside
         ]
-        held.append(_held(piece, n_lines))
+        held.append(_held(piece, n_lines, shared))
         n_lines += piece.n_lines
         # Python's own: seeded anew in each process, so that no dump can make them meet.
         names = held[-1].piece.columns["request_id"].to_numpy(zero_copy_only=False)
@@ -94,7 +96,7 @@ def join(pieces: Iterable[Piece], out: Requests, holder: object = None) -> Parse
     return found
 
 
-def _held(piece: Piece, first_line: int) -> _Held:
+def _held(piece: Piece, first_line: int, shared: SharedColumns) -> _Held:
     ids = _named(piece.columns["request_id"], piece.beside["line"] + first_line)
     usage = piece.beside["usage"]
     beside = {key: _narrow(values) for key, values in piece.beside.items() if key != "usage"}
@@ -104,7 +106,10 @@ def _held(piece: Piece, first_line: int) -> _Held:
         conversation = pa.array(piece.conversation, pa.string()).dictionary_encode()
     rest = dataclasses.replace(
         piece,
-        columns={**piece.columns, "request_id": ids},
+        columns={
+            name: ids if name == "request_id" else shared.array(values)
+            for name, values in piece.columns.items()
+        },
         beside={},
         set_aside=[],
         conversation=[],

@@ -24,13 +24,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from servebook import gap_table
 from servebook import tables as tables_module
 from servebook.gap_table import GapPart, GapTable, InFile, InMemory
+from servebook.read.shared_columns import SharedColumns
 from servebook.read.source import Source, relative
 from servebook.read.spool import Spool, crc32_of, write
 from servebook.read.sums import cache_folder as default_folder
@@ -39,12 +40,14 @@ from servebook.tables import SCHEMAS, Tables
 __all__ = ["Cache", "default_folder", "reader_version", "source_key"]
 
 _INDEX = "entry.json"
-_FORM = "servebook tables 2"
+_FORM = "servebook tables 3"
 _LARGE = 4 << 20
 _USUAL = {"compression": "zstd"}
 #: Of requests and of the places of their gaps only these repeat; a dictionary of others is made and
 #: thrown away.
 _FEW = ["run_id", "phase", "status", "error_kind", "part"]
+#: Rows of requests that are packed at once, and unpacked.
+_ROWS = 1 << 17
 #: Of a dump with more gaps they stay in their files.
 _MOST_IN_MEMORY = 1 << 20
 
@@ -158,12 +161,15 @@ def _write(folder: Path, key: str, tables: Tables) -> None:
             index["gap_crc32"] = [
                 _write_part(folder / _part_name(n), part) for n, part in enumerate(table.parts)
             ]
-            table = _spans(table)
         if table.num_rows:
             path = folder / f"{field.name}.parquet"
-            long = field.name in ("requests", "gaps")
-            few = [name for name in _FEW if name in table.column_names] if long else True
-            pq.write_table(table, path, use_dictionary=few, write_statistics=not long, **_USUAL)
+            if isinstance(table, GapTable):
+                _write_spans(path, table)
+            else:
+                long = field.name in ("requests", "gaps")
+                few = [name for name in _FEW if name in table.column_names] if long else True
+                how = {"use_dictionary": few, "write_statistics": not long, **_USUAL}
+                pq.write_table(table, path, row_group_size=_ROWS if long else None, **how)
             sums[field.name] = _sha256(path)
     (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
 
@@ -195,23 +201,20 @@ _SPANS = pa.schema(
 )
 
 
-def _spans(gaps: GapTable) -> pa.Table:
-    """One row per part and request that has gaps in it."""
-    return pa.concat_tables(
-        [
-            pa.table(
-                [
-                    pa.repeat(pa.scalar(number, pa.int32()), len(part.count)),
-                    pa.repeat(pa.scalar(part.run_id), len(part.count)),
-                    part.request_id,
-                    *map(pa.array, (part.first, part.count, part.start_ns)),
-                ],
-                schema=_SPANS,
-            )
-            for number, part in enumerate(gaps.parts)
-        ]
-        or [_SPANS.empty_table()]
-    )
+def _write_spans(path: Path, gaps: GapTable) -> None:
+    """One row per part and request that has gaps in it, and one row group per part."""
+    few = [name for name in _FEW if name in _SPANS.names]
+    how = {"use_dictionary": few, "write_statistics": False, **_USUAL}
+    with pq.ParquetWriter(path, _SPANS, **how) as writer:
+        for number, part in enumerate(gaps.parts):
+            n = len(part.count)
+            columns = [
+                pa.repeat(pa.scalar(number, pa.int32()), n),
+                pa.repeat(pa.scalar(part.run_id), n),
+                part.request_id,
+                *map(pa.array, (part.first, part.count, part.start_ns)),
+            ]
+            writer.write_table(pa.table(columns, schema=_SPANS), row_group_size=n)
 
 
 def _read(entry: Path, key: str) -> Tables:
@@ -228,27 +231,42 @@ def _read(entry: Path, key: str) -> Tables:
             if _sha256(path) != index["sha256"][field.name]:
                 raise ValueError("a table that was altered")
             # For a small table threads cost more than they save.
-            table = pq.ParquetFile(path).read(use_threads=path.stat().st_size > _LARGE)
+            file = pq.ParquetFile(path)
+            threads = path.stat().st_size > _LARGE
+            if packed:
+                found[field.name] = _gaps(entry, file, index["gap_crc32"])
+                continue
+            table = _table(file, threads) if field.name == "requests" else file.read(None, threads)
             if not table.schema.equals(schema):
                 raise ValueError("a table of another schema")
         table = table.replace_schema_metadata(None)
-        found[field.name] = _gaps(entry, table, index["gap_crc32"]) if packed else table
+        found[field.name] = GapTable() if packed else table
     return Tables(**found)
 
 
-def _gaps(entry: Path, spans: pa.Table, sums: list[int]) -> GapTable:
+def _table(file: pq.ParquetFile, threads: bool) -> pa.Table:
+    """A table row group by row group, with columns of one value shared."""
+    shared = SharedColumns()
+    groups = range(file.num_row_groups)
+    return pa.concat_tables(
+        shared.table(file.read_row_group(at, use_threads=threads)) for at in groups
+    )
+
+
+def _gaps(entry: Path, file: pq.ParquetFile, sums: list[int]) -> GapTable:
     """The gaps of an entry; raises ValueError where a file is not what was written."""
-    number = spans["part"].to_numpy()
-    if not np.array_equal(np.unique(number), np.arange(len(sums))):
-        raise ValueError("parts that are not there")
-    spans = spans.combine_chunks()
-    bounds = np.searchsorted(number, np.arange(len(sums) + 1))
-    total = int(spans["count"].to_numpy().sum())
+    if file.num_row_groups != len(sums) or not file.schema_arrow.equals(_SPANS):
+        raise ValueError("parts that are not there, or of another schema")
+    total = sum(pq.read_metadata(entry / _part_name(at)).num_rows for at in range(len(sums)))
     spool = Spool() if total > _MOST_IN_MEMORY else None
     parts = []
     for at, crc32 in enumerate(sums):
-        own = spans.slice(bounds[at], bounds[at + 1] - bounds[at]).combine_chunks()
-        columns = {name: own[name].to_numpy() for name in ("first", "count", "start_ns")}
+        own = file.read_row_group(at, use_threads=False)
+        if not pc.all(pc.equal(own["part"], at)).as_py():
+            raise ValueError("parts in another order")
+        columns = {
+            name: own[name].combine_chunks().to_numpy() for name in ("first", "count", "start_ns")
+        }
         path = entry / _part_name(at)
         if spool is not None:
             with contextlib.suppress(OSError):  # another file system

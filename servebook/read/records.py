@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.gap_table import NO_CLOCK, GapPart, GapTable, InFile, InMemory, Lengths, narrow
+from servebook.read.shared_columns import SharedColumns
 from servebook.read.spool import Spool, write
 from servebook.tables import SCHEMAS, table
 
@@ -255,8 +256,12 @@ class Requests:
 
     def requests(self) -> pa.Table:
         """Table ``requests``."""
-        run_id = pa.repeat(pa.scalar(self.run_id, pa.string()), len(self))
         columns = {name: self.values(name) for name in _COLUMNS}
+        shared, own = SharedColumns(), pa.scalar(self.run_id, pa.string())
+        run_id = pa.chunked_array(
+            [shared.repeat(own, len(chunk)) for chunk in columns["request_id"].chunks],
+            type=pa.string(),
+        )
         return table("requests", {"run_id": run_id, **columns})
 
     def gaps(self) -> GapTable:
