@@ -80,12 +80,12 @@ clean: ## remove built pages and caches in this folder
 	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
 .PHONY: distclean
-distclean: clean ## remove .venv as well
-	rm -rf .venv
+distclean: clean ## remove .venv as well, and what was compiled
+	rm -rf .venv servebook/read/*.so
 
 # A .venv that was moved, half made, or built with another PYTHON is made again.
 ifneq ($(shell PYTHON='$(PYTHON)' .ci/venv --usable),yes)
 .PHONY: $(READY)
 endif
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml $(wildcard hatch_build.py servebook/read/*.c)
 	@.ci/venv

@@ -19,10 +19,6 @@
 #include <emmintrin.h>
 #endif
 
-#ifndef SOURCE_DIGEST
-#define SOURCE_DIGEST ""
-#endif
-
 /* With so many gaps below 2^31 ns the sum stays below the bound that Python looks for. */
 enum { MOST_GAPS = 1 << 24 };
 
@@ -192,11 +188,11 @@ static int64_t line(const uint8_t *p, const uint8_t *stop, uint8_t **rest, int32
             break;
         if (*p != 'k')
             goto refused;
-        if (p - begin <= K || memcmp(p - K, NAME, SIZE(NAME)))
+        if (p - begin < K || memcmp(p - K, NAME, SIZE(NAME)))
             continue;
-        const uint8_t *list = p - K - 1 + SIZE(BEFORE), *end;
-        if (n || memcmp(p - K - 1, BEFORE, SIZE(BEFORE)))
+        if (n || p - begin == K || memcmp(p - K - 1, BEFORE, SIZE(BEFORE)))
             goto refused;
+        const uint8_t *list = p - K - 1 + SIZE(BEFORE), *end;
         n = usual(list, gaps, room, &end);
         if (n < 0)
             n = careful(list, gaps, room, &end);
@@ -243,10 +239,4 @@ int64_t servebook_aiperf_lists(const uint8_t *text, int64_t size, uint8_t *rests
         }
     }
     return at;
-}
-
-/* Of which source this was made. */
-const char *servebook_aiperf_lists_source(void)
-{
-    return SOURCE_DIGEST;
 }

@@ -3,8 +3,8 @@
 Own code in C (``aiperf_lists.c``): of the libraries that read JSON simdjson is the fastest with a
 list of decimals, and it takes three times as long to make floats of them as this takes to make
 whole ns, which is what tables hold (``benchmarks/README.md``). It is compiled when Servebook is
-installed (``hatch_build.py``). Without a compiler, or with ``SERVEBOOK_COMPILED=0``, lines are read
-by simdjson; both ways give the same numbers.
+installed (``hatch_build.py``), to a library whose name tells of which source. Without a compiler,
+or with ``SERVEBOOK_COMPILED=0``, simdjson reads the lists; both ways give the same numbers.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LIBRARY", "PAD", "SOURCE", "SWITCH", "Lists", "digest", "library"]
+__all__ = ["PAD", "SOURCE", "SWITCH", "Lists", "digest", "library"]
 
 SWITCH = "SERVEBOOK_COMPILED"
 SOURCE = Path(__file__).with_suffix(".c")
-LIBRARY = SOURCE.with_name("libaiperf_lists.so")
 #: So many bytes behind a block are looked at, whatever they are.
 PAD = 64
 
@@ -33,30 +32,35 @@ _MOST_LINES = 4096
 _LEAST_BYTES = 4
 
 
-def digest(source: bytes) -> str:
-    """What a library says it was made of."""
-    return hashlib.sha256(source).hexdigest()[:16]
+def digest(content: bytes) -> str:
+    """Part of a checksum, as it stands in names of libraries."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def library() -> Any:
     """The compiled functions; None where they are switched off, missing or of another source."""
-    return None if os.environ.get(SWITCH) == "0" else _loaded(LIBRARY)
+    return None if os.environ.get(SWITCH) == "0" else _loaded(SOURCE)
 
 
 @functools.cache
-def _loaded(path: Path) -> Any:
+def _loaded(source: Path) -> Any:
     try:
-        found = ctypes.CDLL(str(path))
-        found.servebook_aiperf_lists_source.restype = ctypes.c_char_p
-        made_of = found.servebook_aiperf_lists_source().decode()
-        if made_of != digest(SOURCE.read_bytes()):
-            return None
-        number, place = ctypes.c_int64, ctypes.c_void_p
-        found.servebook_aiperf_lists.argtypes = [place, number, place, place, number, place, number]
-        found.servebook_aiperf_lists.restype = number
-    except (OSError, AttributeError, UnicodeDecodeError):
-        return None
-    return found
+        name = f"lib{source.stem}-{digest(source.read_bytes())}-"
+        for path in sorted(source.parent.glob(f"{name}*.so")):
+            # A library that was cut short would end the process that loads it.
+            if path.name == f"{name}{digest(path.read_bytes())}.so":
+                return _declared(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError):
+        pass
+    return None
+
+
+def _declared(functions: Any) -> Any:
+    number, place = ctypes.c_int64, ctypes.c_void_p
+    take = functions.servebook_aiperf_lists
+    take.argtypes = [place, number, place, place, number, place, number]
+    take.restype = number
+    return functions
 
 
 class Lists:
@@ -82,17 +86,16 @@ class Lists:
             self._gaps = np.empty(self._room // _LEAST_BYTES + 1, np.int32)
         text = np.frombuffer(block, np.uint8).ctypes.data
         rests, gaps = np.frombuffer(self._rests, np.uint8).ctypes.data, self._gaps.ctypes.data
-        begin = 0
-        done = 0  # gaps
+        begin = rest_begin = done = 0  # done: gaps
         while begin < len(block):
             n = self._take(
-                *(text + begin, len(block) - begin, rests, gaps + 4 * done),
-                *(len(self._gaps) - done, self._lines.ctypes.data, _MOST_LINES),
+                *(text + begin, len(block) - begin, rests + rest_begin, gaps + 4 * done),
+                *(len(self._gaps) - done, self._lines.ctypes.data, len(self._lines)),
             )
-            rest_begin, first = 0, begin
-            for end, rest_end, count in self._lines[:n].tolist():
-                line = block[begin : first + end]
-                begin = first + end
+            found = self._lines[:n] + np.array([begin, rest_begin, 0])
+            for end, rest_end, count in found.tolist():
+                line = block[begin:end]
+                begin = end
                 if count < 0:
                     yield line, None, None
                     continue

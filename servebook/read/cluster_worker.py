@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
     """The versions that must be the same here and on each worker, by name."""
     digest = hashlib.sha256()
     top = Path(servebook.__file__).parent
-    for module in sorted(top.rglob("*.py")):
+    for module in sorted([*top.rglob("*.py"), *top.rglob("*.c")]):
         name = module.relative_to(top).as_posix()
         if not name.startswith(_APART):
             digest.update(name.encode() + b"\0" + module.read_bytes() + b"\0")

@@ -64,13 +64,13 @@ def blocks_between(stream: FileIO, start: int, end: int) -> Iterator[memoryview]
     """
     most = files.MAX_LINE_BYTES
     # One piece of memory for all that is read: fresh memory costs more than reading.
-    block = bytearray(_BLOCK + PAD)
+    block = bytearray()
     offset = stream.seek(start - 1) if start else 0  # of the block
     kept = 0  # bytes of a line that goes on
     skip = start > 0  # the rest of a line that is not wanted
     while True:
-        if len(block) < kept + _BLOCK + PAD:
-            block = block[:kept].ljust(2 * (kept + _BLOCK) + PAD)
+        if len(block) < kept + _BLOCK + 1 + PAD:  # of a line feed, too
+            block = block[:kept].ljust(2 * kept + _BLOCK + 1 + PAD)
         view = memoryview(block)
         size = kept + stream.readinto(view[kept : kept + _BLOCK])
         if size == kept:

@@ -20,6 +20,8 @@ from tests.read.samples import (
 
 MS = 1_000_000
 
+pytestmark = pytest.mark.usefixtures("way")
+
 
 def run_of(tables: Tables) -> dict[str, Any]:
     (run,) = tables.runs.to_pylist()

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import signal
+from collections.abc import Callable
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from servebook.read.records import Requests
 from servebook.read.spool import write
 from servebook.read.values import gaps
 from tests.read.samples import FIXTURES, failed, record
+from tests.read.ways import block_of
 
 SETTINGS = Settings(ignore_eos=True)
 
@@ -38,10 +40,12 @@ def careful(lines: list[bytes]) -> tuple[Any, ...]:
     return out, parse(list(enumerate(lines, 1)), out, SETTINGS)
 
 
-def in_pieces(lines: list[bytes], cuts: list[int]) -> tuple[Any, ...]:
+def in_pieces(
+    lines: list[bytes], cuts: list[int], of: Callable[[list[bytes]], Any] = list
+) -> tuple[Any, ...]:
     out = Requests("run")
     edges = [0, *sorted(cut % (len(lines) + 1) for cut in cuts), len(lines)]
-    pieces = [read_piece(lines[a:b], SETTINGS, with_sent=True) for a, b in pairwise(edges)]
+    pieces = [read_piece(of(lines[a:b]), SETTINGS, with_sent=True) for a, b in pairwise(edges)]
     return out, join(pickle.loads(pickle.dumps(pieces)), out)
 
 
@@ -64,7 +68,14 @@ def with_gaps(text: str, n: int = 0) -> bytes:
 def check(lines: list[bytes], *cuts: int) -> None:
     expected = told(*careful(lines))
     assert told(*in_pieces(lines, [])) == expected
-    assert told(*in_pieces(lines, list(cuts or (1,)))) == expected
+    cut = list(cuts or (1,))
+    assert told(*in_pieces(lines, cut)) == expected
+    # Of blocks, by the compiled library where it is there (test_aiperf_lists.py needs it).
+    assert told(*in_pieces(lines, cut, in_blocks)) == expected
+
+
+def in_blocks(lines: list[bytes]) -> list[memoryview]:
+    return [block_of(lines[at : at + 3]) for at in range(0, len(lines), 3)]
 
 
 RUNS = sorted(FIXTURES.rglob("profile_export.jsonl"))
@@ -226,6 +237,7 @@ def test_many_lines_in_one_batch_keep_their_gaps() -> None:
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [b"", b"{torn"])
+@pytest.mark.usefixtures("way")
 def test_a_file_cut_into_ranges_for_processes(
     ending: bytes, last: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

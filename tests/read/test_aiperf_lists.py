@@ -1,0 +1,228 @@
+"""The compiled part of the reader: exact numbers, whole lines, and what it leaves to others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from servebook.read import aiperf_lists
+from servebook.read.aiperf_lists import SOURCE, SWITCH, Lists, digest, library
+from servebook.read.aiperf_piece import read_piece
+from servebook.read.aiperf_summary import Settings
+from servebook.read.values import gaps
+from tests.read.ways import block_of, needs_library
+
+BEFORE, AFTER = b'{"metrics":{"inter_chunk_latency":{"value":[', b'],"unit":"ms"},"x":1}}'
+
+
+def taken(texts: list[str]) -> list[list[int] | None]:
+    """The gaps of each list in ns; None where it is refused."""
+    block = block_of([BEFORE + text.encode() + AFTER for text in texts])
+    found = [
+        None if rest is None else ([] if ns is None else ns.tolist())
+        for _, rest, ns in Lists(needs_library()).take(block)
+    ]
+    assert len(found) == len(texts)
+    return found
+
+
+def by_floats(text: str) -> list[int]:
+    return gaps(json.loads(f"[{text}]"), 1e6).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("0.1", [100_000]),
+        ("0.0", [0]),
+        ("5.0", [5_000_000]),
+        ("5.123456,7.5", [5_123_456, 7_500_000]),
+        ("6.412471999999999", [6_412_472]),
+        ("12.271493999999999", [12_271_494]),
+        ("999.999999,1.5", [999_999_999, 1_500_000]),
+        ("999.9999999", [1_000_000_000]),
+        ("1234.567891", [1_234_567_891]),
+        ("2147.483646", [2_147_483_646]),
+        ("2147.483647", None),  # these do not fit 32 bits, or hardly
+        ("9999.5", None),
+        ("12345.5", None),
+        ("1.000000499", [1_000_000]),
+        ("1.000000501", [1_000_001]),
+        ("1.00000049999", [1_000_000]),
+        ("1.00000050001", [1_000_001]),
+        ("1.0000004999999999999", None),  # next to a half
+        ("1.0000005", None),
+        ("1.00000050000000000001", None),
+        ("1.50000000000000000000000000000000000000000000000000000001", [1_500_000]),
+        ("0.00000000000000000000000000000000000000000000000000000001,2.5", [0, 2_500_000]),
+        *((text, None) for text in ("", "5", "5.", ".5", "05.1", "00.1", "1e3", "1.5e0", "-0")),
+        *((text, None) for text in ("-0.0", "-1.5", "+1.5", " 1.5", "1.5 ", "1.5, 2.5", "1.5,")),
+        *((text, None) for text in ("1.5,,2.5", "1.2.3", "1..5", "1/5", "1:5", "null", "[1.5]")),
+        *((text, None) for text in ("1.5]", "1.5],[2.5", '"1.5"', "1.5}", "0x1.5", "1.5,NaN")),
+    ],
+)
+def test_what_is_taken(text: str, ns: list[int] | None) -> None:
+    assert taken([text]) == [ns]
+    assert taken(["1.5", text, "2.5"]) == [[1_500_000], ns, [2_500_000]]
+    if ns is not None:
+        assert by_floats(text) == ns
+
+
+def test_all_hundredths_of_a_ns() -> None:
+    texts = [f"{ms}.{ns:06d}{part:04d}" for ms, ns in ((0, 0), (7, 999_999), (998, 123_456))
+             for part in range(10_000)]  # fmt: skip
+    found = taken(texts)
+    refused = {text[-4:] for text, ns in zip(texts, found, strict=True) if ns is None}
+    assert refused == {"5000"}
+    assert all(ns == by_floats(t) for t, ns in zip(texts, found, strict=True) if ns is not None)
+
+
+usual = st.integers(0, 10**9 - 1).map(lambda ns: repr(ns / 1e6)).filter(lambda t: "e" not in t)
+noisy = st.integers(10**3, 10**9 - 1).map(lambda ns: repr(ns * 1e-9 * 1e3))
+
+
+@given(st.lists(st.lists(usual | noisy, min_size=1, max_size=40), min_size=1, max_size=8))
+def test_what_aiperf_writes_is_taken_as_floats_are(lists: list[list[str]]) -> None:
+    texts = [",".join(numbers) for numbers in lists]
+    assert taken(texts) == [by_floats(text) for text in texts]
+
+
+decimal = st.from_regex(r"\A(0|[1-9][0-9]{0,4})\.[0-9]{1,50}\Z")
+near_half = st.tuples(
+    st.integers(0, 2_147_483_647),
+    st.sampled_from(["4", "5", "49", "50", "51", "48", "4999", "5001", "49999", "50000"]),
+    st.text("0123456789", max_size=30),
+).map(lambda p: f"{p[0] // 10**6}.{p[0] % 10**6:06d}{p[1]}{p[2]}")
+
+
+@given(st.lists(decimal | near_half, min_size=1, max_size=20))
+@example(["2147.4836465", "2147.48364649", "0.0000004", "0.0000006"])
+def test_decimals_are_those_of_floats_or_refused(texts: list[str]) -> None:
+    for text, ns in zip(texts, taken(texts), strict=True):
+        assert ns is None or ns == by_floats(text)
+
+
+@given(st.lists(st.text('0123456789.,]e- \\"k', max_size=30), min_size=1, max_size=5))
+@example(["1.5" * 40, "1.5"])
+def test_any_text_for_a_list(texts: list[str]) -> None:
+    for text, ns in zip(texts, taken(texts), strict=True):
+        if ns is not None:
+            assert ns == by_floats(text)
+
+
+def test_the_rest_of_a_line_has_null_for_the_list() -> None:
+    lines = [
+        BEFORE + b"1.5,2.5" + AFTER,
+        b'{"metadata":{"ack":"\x7f"}}',
+        b"",
+        BEFORE + b"1.5,2.5" + AFTER + b"\r",
+        BEFORE + b"3.5" + AFTER.replace(b"ms", b"s"),
+        BEFORE + b"3.5" + b'],"value":[1.5],"unit":"ms"}}}',
+        BEFORE + b"4.5" + AFTER.replace(b"x", "é".encode()),
+        BEFORE + b"4.5" + AFTER.replace(b"x", b"\\u0078"),
+        BEFORE + b"4.5" + AFTER.replace(b"x", b"inter_chunk_latency"),
+        BEFORE.replace(b":{", b": {") + b"4.5" + AFTER,
+        b"k" * 9 + b'"inter_chunk_latency":{"value":[5.5],"unit":"ms"}',
+        b'inter_chunk_latency":{"value":[5.5],"unit":"ms"}',
+        b'"inter_chunk_latency":{"value":[',
+        BEFORE + b"9.5" + AFTER,
+    ]
+    found = list(Lists(needs_library()).take(block_of(lines)))
+    assert [bytes(line) for line, _, _ in found] == [line + b"\n" for line in lines]
+    rests = [None if rest is None else bytes(rest) for _, rest, _ in found]
+    null = (BEFORE + AFTER).replace(b"[]", b"null")
+    assert rests[:4] == [null, lines[1], b"", null + b"\r"]
+    assert rests[4:10] == [None] * 6
+    assert rests[10:] == [b"k" * 9 + null[12:-8], None, None, null]
+    counts = [None if ns is None else ns.tolist() for _, _, ns in found]
+    assert counts == [
+        *([1_500_000, 2_500_000], None, None, [1_500_000, 2_500_000], *[None] * 6, [5_500_000]),
+        *(None, None, [9_500_000]),
+    ]
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", BEFORE + b"1.5" + AFTER, BEFORE])
+def test_more_lines_than_fit_at_once(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiperf_lists, "_MOST_LINES", 7)
+    lists = Lists(needs_library())
+    for n in (1, 7, 8, 20):
+        marked = [line + b"%d" % at for at in range(n)]
+        found = list(lists.take(block_of(marked)))
+        assert [bytes(one) for one, _, _ in found] == [one + b"\n" for one in marked]
+        if line == BEFORE:
+            assert all(rest is None for _, rest, _ in found)
+        else:
+            null = line.replace(b"[1.5]", b"null")
+            rests = [b"" if rest is None else bytes(rest) for _, rest, _ in found]
+            assert rests == [null + b"%d" % at for at in range(n)]
+
+
+def test_files_of_gaps_are_the_same_bytes_either_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_library()
+    rng = np.random.default_rng(0)
+    lines = []
+    for n in range(300):
+        ns = rng.integers(0, 3 * 10**7, 50)
+        value = [one * 1e-9 * 1e3 if one % 2 else one / 1e6 for one in ns.tolist()]
+        value += [2500.0] * (n % 50 == 7) + [1e-5] * (n % 50 == 9)
+        metrics = {"inter_chunk_latency": {"value": value, "unit": "ms"}}
+        metrics["output_sequence_length"] = {"value": 51, "unit": "tokens"}  # type: ignore[dict-item]
+        about = {"x_request_id": f"{n}", "request_start_ns": 1_795_972_676_000_000_000 + n}
+        one = {"metadata": about, "metrics": metrics}
+        lines.append(json.dumps(one, separators=(",", ":")).encode())
+    contents = []
+    for way in ("0", "1"):
+        monkeypatch.setenv(SWITCH, way)
+        folder = tmp_path / way
+        folder.mkdir()
+        piece = read_piece([block_of(lines)], Settings(), folder, "piece")
+        assert piece.n_lines == len(piece.columns["request_id"]) == 300
+        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert contents[0] == contents[1]
+    assert contents[0]
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the library beside a copy of its source, which is what is used."""
+    (own,) = SOURCE.parent.glob(f"libaiperf_lists-{digest(SOURCE.read_bytes())}-*.so")
+    for path in (SOURCE, own):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(aiperf_lists, "SOURCE", tmp_path / SOURCE.name)
+    aiperf_lists._loaded.cache_clear()
+    return tmp_path / own.name
+
+
+@pytest.mark.skipif(library() is None, reason="nothing was compiled (test_what_is_taken says why)")
+@pytest.mark.parametrize("size", [None, 0, 9000])
+def test_a_library_that_was_cut_short_is_left_alone(copied: Path, size: int | None) -> None:
+    copied.write_bytes(copied.read_bytes()[:size])
+    assert (library() is None) == (size is not None)
+
+
+@pytest.mark.skipif(library() is None, reason="nothing was compiled (test_what_is_taken says why)")
+def test_a_library_of_another_source_or_of_another_kind_is_left_alone(copied: Path) -> None:
+    other = b"no library"
+    name = copied.name.rpartition("-")[0]
+    copied.unlink()
+    copied.with_name(f"{name}-{digest(other)}.so").write_bytes(other)
+    assert library() is None
+    aiperf_lists._loaded.cache_clear()
+    source = copied.with_name(SOURCE.name)
+    source.write_bytes(source.read_bytes() + b"\n")
+    assert library() is None
+    aiperf_lists._loaded.cache_clear()
+    source.unlink()
+    assert library() is None
+
+
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "0")
+    assert library() is None
