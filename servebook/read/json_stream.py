@@ -24,12 +24,12 @@ from servebook.read.json_columns import Column, Lists, Numbers, Unkept, Values
 from servebook.read.json_objects import RepeatedKeyError, without_repeats
 from servebook.read.json_window import Window, element_end, elements_end
 
-__all__ = ["WINDOW_BYTES", "InvalidError", "Reader", "Value", "objects_of"]
+__all__ = ["BETWEEN", "WINDOW_BYTES", "InvalidError", "Large", "Reader", "Value", "objects_of"]
 
 Value = tuple[int, Any, str | None]
 
 WINDOW_BYTES = 1 << 19
-_BETWEEN = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
+BETWEEN = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BACKSLASH = ord("\\")
 _SCALAR = re.compile(rb'[^\s,\[\]{}"]+')
@@ -92,7 +92,7 @@ class Reader:
     def values(self, opening: bytes) -> Iterator[Value]:
         """Every value from here on, as of ``objects_of``."""
         ahead = self.ahead
-        while first := ahead.skip(_BETWEEN):
+        while first := ahead.skip(BETWEEN):
             place = ahead.place()
             line = place[1] + 1
             try:

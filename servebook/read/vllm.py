@@ -32,8 +32,8 @@ from servebook.read.bench_results import (
     tables_of_results,
     workload_of_totals,
 )
+from servebook.read.json_each import each_object
 from servebook.read.json_split import lists_at_once
-from servebook.read.json_stream import objects_of
 from servebook.read.records import NO_STARTS, SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source
 from servebook.read.values import model_name, number, whole
@@ -91,9 +91,8 @@ FORMAT = Format("vllm", "runs", find, read)
 
 def _results(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """The objects of a file; those of a list one by one."""
-    for line, value, reason in objects_of(
-        path, (*LISTS, *MORE), lists=GapLists, large=partial(lists_at_once, path)
-    ):
+    large = partial(lists_at_once, path)
+    for line, value, reason in each_object(path, (*LISTS, *MORE), lists=GapLists, large=large):
         for one in value if isinstance(value, list) and reason is None else [value]:
             yield line, one, reason
 
