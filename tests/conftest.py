@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,21 @@ def chromium() -> Chromium:
 
 OpenBrowser = Callable[..., "WebDriver"]
 
+ARRIVING = "return document.documentElement.classList.contains('arriving')"
+
+
+def _arrived(driver: WebDriver) -> Callable[[str], None]:
+    get = driver.get
+
+    def wait(url: str) -> None:
+        get(url)
+        deadline = time.monotonic() + 30
+        while driver.execute_script(ARRIVING):
+            assert time.monotonic() < deadline, f"{url} has not arrived after 30 s"
+            time.sleep(0.02)
+
+    return wait
+
 
 @pytest.fixture
 def open_browser(
@@ -92,7 +108,8 @@ def open_browser(
     """Start headless Chromium: ``open_browser(*flags, width=1400, height=1000, javascript=True)``.
 
     Each call is a new process with a new profile; no name but 127.0.0.1 resolves in it. Widths
-    below the smallest window (500 px) are emulated. ``driver.get_log("browser")`` holds the
+    below the smallest window (500 px) are emulated. ``driver.get`` returns when all of a page of
+    ours is laid out, which is shortly after its load event. ``driver.get_log("browser")`` holds the
     console, ``driver.get_log("performance")`` the requests that the page made. All are closed
     when the test ends.
     """
@@ -127,6 +144,7 @@ def open_browser(
             )
             if not javascript:
                 driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+            driver.get = _arrived(driver)  # type: ignore[method-assign, assignment]
             return driver
 
         yield start
