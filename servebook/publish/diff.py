@@ -23,7 +23,7 @@ from servebook.publish.check import write
 from servebook.publish.checks import problems
 from servebook.publish.collect import chapter, collect
 from servebook.publish.diff_compare import BEYOND, OTHER, Difference, difference
-from servebook.publish.diff_match import matched
+from servebook.publish.diff_match import labels_of, matched
 from servebook.publish.diff_sides import Side, place_of, read_side
 from servebook.publish.diff_words import (
     as_json,
@@ -43,7 +43,7 @@ from servebook.publish.output import Figure, Section, Statement
 from servebook.publish.page import render
 from servebook.publish.places import home
 from servebook.publish.spec import specification
-from servebook.publish.text import DEFAULT, load, say, speaking
+from servebook.publish.text import DEFAULT, as_written, load, say, speaking
 
 __all__ = ["outputs", "page", "run"]
 
@@ -69,6 +69,7 @@ def _compared(
     for path in (a, b):
         place_of(path)  # nothing is read for minutes where the other one is not there
     first, second = (read_side(path, base / "notebooks", base) for path in (a, b))
+    as_written(_labels(first, second))
     second, matches = matched(first, second)
     sides = [first, second]
     found = difference(first, second, matches)
@@ -81,6 +82,11 @@ def _compared(
     if as_json_text:
         return json.dumps(as_json(sides[0], sides[1], found), indent=2, ensure_ascii=False)
     return f"{summary(sides[0], sides[1], found)}\n\n{target}"
+
+
+def _labels(*sides: Side) -> list[str]:
+    """The labels of the sides' configurations, which are told as they are written."""
+    return sorted({label for side in sides for label in (*labels_of(side), *side.renamed)})
 
 
 def _chart(results: pd.DataFrame) -> Any:
@@ -336,5 +342,6 @@ def page(a: Side, b: Side, found: Difference, template: Path, language: str = DE
         findings=found.remarks,
         versions={"servebook": __version__},
         command=f"servebook diff {a.name} {b.name}",
+        configurations=tuple({"label": label} for label in _labels(a, b)),
     )
     return render(content, facts, javascript_bundle(), template, language)

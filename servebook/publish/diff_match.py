@@ -17,7 +17,7 @@ from servebook.publish import words
 from servebook.publish.diff_sides import Side
 from servebook.publish.text import say
 
-__all__ = ["matched", "pairs", "setting_text"]
+__all__ = ["labels_of", "matched", "pairs", "setting_text"]
 
 #: Fewer settings than this are no sign: many configurations have two nodes.
 LEAST_SETTINGS = 3
@@ -39,7 +39,7 @@ def setting_text(value: Any) -> str | None:
         return str(value)
 
 
-def _labels(side: Side) -> list[str]:
+def labels_of(side: Side) -> list[str]:
     """The labels of a side, those of its settings first."""
     shown = [str(name) for name in side.settings.columns if name != "Setting"]
     ran = side.runs["configuration"].dropna().astype(str) if "configuration" in side.runs else ()
@@ -56,7 +56,7 @@ def _settings(side: Side, label: str) -> dict[str, str]:
 
 def pairs(first: Side, second: Side) -> list[tuple[str, str, str]]:
     """Each match: label in the first side, in the second, and "name", "label" or "settings"."""
-    left, right = _labels(first), _labels(second)
+    left, right = labels_of(first), labels_of(second)
     found: list[tuple[str, str, str]] = []
 
     def take(a: str, b: str, how: str) -> None:
@@ -90,7 +90,7 @@ def matched(first: Side, second: Side) -> tuple[Side, tuple[str, ...]]:
     """
     found = pairs(first, second)
     new = {b: a for a, b, _ in found}
-    for label in _labels(second):
+    for label in labels_of(second):
         if label not in new and label in new.values():
             new[label] = say("diff.match.of_b", label=label)
     renamed = {b: a for b, a in new.items() if a != b}

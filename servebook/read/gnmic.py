@@ -30,6 +30,7 @@ from servebook.read.files import read_text
 from servebook.read.gnmi_names import INTERFACE_TAGS, LEAVES, leaf_of
 from servebook.read.gnmic_messages import FLAT, Leaf, flat_leaf, is_message, message_leaves
 from servebook.read.json_objects import objects
+from servebook.read.public_names import THIS_SITE, is_public_leaf
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
 
@@ -42,7 +43,6 @@ _TEXT = re.compile(rb"(?m)^\s*update:\s*\{\s*$")
 _SPEED = re.compile(r"(?:SPEED_)?(\d{1,5})(?:GB?|Gb/s)")
 _SPEEDS = ("port-speed", "negotiated-port-speed")
 _DEVICE = "device"
-_WORD = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
 _CLOCK = re.compile(r"\d{1,20}", re.ASCII)
 
 
@@ -180,7 +180,7 @@ def _leaf(rows: Rows, leaf: Leaf, at: int, stamp: int, line: int, path: Path) ->
         meaning = Meaning("speed_bps", kind="gauge")
         rows.add(rows.meant(meaning, device, leaf.interface), at, int(match[1]) * 1e9, stamp, line)
     elif name not in LEAVES:
-        shown = name if _WORD.fullmatch(name) else "?"
+        shown = name if is_public_leaf(name) else THIS_SITE
         rows.aside_once(shown, "not a counter that Servebook uses", line, path)
     else:
         try:

@@ -34,7 +34,7 @@ from servebook.read.prometheus_names import (
     series_of,
     words_factor,
 )
-from servebook.read.public_names import is_public
+from servebook.read.public_names import THIS_SITE, is_public
 from servebook.read.source import File, Format, Source, relative
 from servebook.tables import Tables
 
@@ -249,7 +249,7 @@ def add_series(
         )
         return 0
     if found is None:
-        shown = str(name) if is_public(str(name)) else "?"
+        shown = str(name) if is_public(str(name)) else THIS_SITE
         rows.aside(
             "series", f"{TOO_NARROW.get(str(name), 'not a network counter')} ({shown})", None, path
         )

@@ -2,19 +2,34 @@
 
 A metric that is not used is told by its name, so that a reader of the page sees what lay in a dump.
 But whoever writes a query, a recording rule or a script names the result as he likes, after a host
-or a customer too. So a name is shown only if a programme that everybody has gives it: Prometheus
-itself, a plugin of Telegraf, or an exporter, known by how its names begin.
+or a customer too, and may begin it as an exporter's names begin. So a name is shown only if it is
+one that Prometheus itself or a plugin of Telegraf gives, or if it begins like an exporter's and
+holds no word but those of which exporters, engines and switches make theirs.
 
-Own code: the programmes have no common list of their names.
+Own code: the programmes have no common list of their names, and together give some thousands, which
+change with their versions; their words (``public_words.py``) are few and stay.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["is_public"]
+from servebook.read.public_words import WORDS
+
+__all__ = ["THIS_SITE", "is_public", "is_public_leaf"]
+
+#: What is said for a name that may be a site's own.
+THIS_SITE = "a counter of this site"
 
 _NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]{0,120}")
+_LEAF = re.compile(r"[a-z][a-z0-9-]{0,80}")
+_BETWEEN = re.compile(r"[_:-]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+#: So many digits may end a word ("load15", "icmp6"): a number alone may be a host's.
+_DIGITS = 2
+#: Parts that are written in no other way.
+_WHOLE = frozenset(("e2e", "DirectMap1G", "DirectMap2M", "DirectMap4k"))
+_INITIALS = frozenset("KS")  # of the kernel's KReclaimable and SReclaimable
 
 #: Measurements of Telegraf's plugins (the names of `telegraf plugins inputs` that run on servers).
 _MEASUREMENTS = frozenset((
@@ -34,12 +49,38 @@ _BEGINNINGS = (
 )  # fmt: skip
 
 
-def is_public(name: str) -> bool:
-    """Whether a published programme gives a metric this name.
+def _of_known_words(name: str) -> bool:
+    for part in filter(None, _BETWEEN.split(name)):
+        if part in _WHOLE or part.lower() in WORDS:
+            continue
+        bare = part.rstrip("0123456789")
+        words = _WORD.findall(bare)
+        if len(part) - len(bare) > _DIGITS or not words or "".join(words) != bare:
+            return False
+        if not all(word.lower() in WORDS or word in _INITIALS for word in words):
+            return False
+    return True
 
-    >>> is_public("cpu"), is_public("node_load1"), is_public("gpu-node-17-load")
+
+def is_public(name: str) -> bool:
+    """Whether a published programme gives a metric this name, as far as its words tell.
+
+    >>> is_public("cpu"), is_public("node_load15"), is_public("node_acme_load")
     (True, True, False)
     """
-    return name in _MEASUREMENTS | _OWN or (
-        name.startswith(_BEGINNINGS) and _NAME.fullmatch(name) is not None
-    )
+    if name in _MEASUREMENTS | _OWN:
+        return True
+    begins = next((one for one in _BEGINNINGS if name.startswith(one)), None)
+    if begins is None or _NAME.fullmatch(name) is None:
+        return False
+    rest = name[2:] if begins.startswith("if") else name[len(begins) :]
+    return bool(rest) and _of_known_words(rest)
+
+
+def is_public_leaf(name: str) -> bool:
+    """Whether a leaf of a gNMI path is made of the words of published models.
+
+    >>> is_public_leaf("in-broadcast-pkts"), is_public_leaf("in-acme-pkts")
+    (True, False)
+    """
+    return _LEAF.fullmatch(name) is not None and _of_known_words(name)

@@ -275,3 +275,40 @@ def test_what_is_no_claims_file_is_one_error(content: str, found: str, tmp_path:
         read_side(tmp_path, HOME / "notebooks", HOME)
     with pytest.raises(DumpError, match=r"neither|no such file"):
         read_side(tmp_path / "nothing", HOME / "notebooks", HOME)
+
+
+def test_in_another_language_a_diff_leaves_labels_as_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A label that reads like a wording of the catalogue is a name all the same."""
+    shutil.copytree(HOME / "report" / "template", tmp_path / "report" / "template")
+    shutil.copytree(HOME / "notebooks", tmp_path / "notebooks")
+    texts = tmp_path / "report" / "text"
+    texts.mkdir()
+    english = (HOME / "report" / "text" / "en.yaml").read_text(encoding="utf-8")
+    (texts / "en.yaml").write_text(english, encoding="utf-8")
+    other = english.replace("'{n} slots'", "'{n} Plätze'").replace(
+        "beyond_noise: beyond noise", "beyond_noise: über das Rauschen hinaus"
+    )
+    assert other.count("Plätze") + other.count("Rauschen") >= 2
+    (texts / "de.yaml").write_text(other, encoding="utf-8")
+
+    sides = {}
+    for name, slots, rate in (("a", "8", 100.0), ("b", "16", 150.0)):
+        one = side(name, [rate, rate + 1, rate - 1], [], slots=slots)
+        sides[name] = dataclasses.replace(
+            one,
+            runs=one.runs.assign(configuration="16 slots"),
+            settings=one.settings.rename(columns={LABEL: "16 slots"}),
+        )
+    monkeypatch.setattr("servebook.publish.diff.home", lambda: tmp_path)
+    monkeypatch.setattr("servebook.publish.diff.place_of", lambda path: path)
+    monkeypatch.setattr("servebook.publish.diff.read_side", lambda path, *_: sides[path.name])
+    target = tmp_path / "page.html"
+    terminal = run(Path("a"), Path("b"), target, as_json_text=False, language="de")
+    html = target.read_text(encoding="utf-8")
+    assert "16 slots" in html
+    assert "16 Plätze" not in html
+    assert "16 slots: " in terminal
+    assert "16 Plätze" not in terminal
+    assert "über das Rauschen hinaus" in html

@@ -47,6 +47,7 @@ __all__ = [
     "runs_of",
     "several",
     "source",
+    "standing",
     "styled",
     "table",
     "top",
@@ -97,6 +98,12 @@ def by_condition(campaign: Campaign) -> pd.DataFrame:
 def provenance(campaign: Campaign) -> str:
     """Whether the campaign was measured or reconstructed, as a word at the head of a source."""
     return words.told(campaign.manifest.provenance)
+
+
+def standing(campaign: Campaign) -> str:
+    """What the campaign's values are, in a sentence: measured, or reconstructed by a model."""
+    known = {"measured": "common.standing.measured", "reconstructed": "common.standing.made"}
+    return say(known.get(campaign.manifest.provenance, "common.standing.not_stated"))
 
 
 def _lines(parts: Sequence[str]) -> list[str]:

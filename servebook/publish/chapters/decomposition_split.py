@@ -114,7 +114,11 @@ def bounds(campaign: Campaign) -> Figure:
         *(
             (
                 f"alone-{row['factor']}",
-                say("decomposition_split.bounds.label_alone_measured", factor=row["factor"]),
+                say(
+                    "decomposition_split.bounds.label_alone_measured",
+                    factor=row["factor"],
+                    standing=common.standing(campaign),
+                ),
                 (row["low"], row["high"]),
                 grey,
             )
@@ -153,7 +157,9 @@ def bounds(campaign: Campaign) -> Figure:
         rest_centre=words.number(s.rest_centre, 2),
     )
     if len(alone):
-        title = say("decomposition_split.bounds.title_measured_alone") + words.listed(
+        title = say(
+            "decomposition_split.bounds.title_measured_alone", standing=common.standing(campaign)
+        ) + words.listed(
             say(
                 "decomposition_split.bounds.title_times",
                 factor=a["factor"],
@@ -331,7 +337,10 @@ def bounds_statement(campaign: Campaign) -> Statement:
             rest_bounds=words.span(s.rest_bounds, 2),
         )
         if alone.empty
-        else say("decomposition_split.bounds_statement.tail_measured_alone")
+        else say(
+            "decomposition_split.bounds_statement.tail_measured_alone",
+            standing=common.standing(campaign),
+        )
         + words.listed(
             f"{a['factor']} {words.span([a['low'], a['high']], 2)}"
             for a in alone.to_dict("records")

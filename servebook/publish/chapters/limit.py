@@ -155,6 +155,7 @@ def beyond_slots(campaign: Campaign) -> Figure:
                 slots=slots,
                 waiting=words.percent(w["waiting"]),
                 concurrency=w["last"]["concurrency"],
+                standing=words.capital(common.standing(campaign)),
                 queue=words.percent(w["queue"]),
                 concurrency_2=w["at_limit"]["concurrency"],
             ),

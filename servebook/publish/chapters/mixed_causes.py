@@ -183,15 +183,23 @@ def stall_control(campaign: Campaign) -> Figure:
     rows = rows.assign(
         row=runs,
         label=[stalled.run_words(names[run], run) for run in runs],
-        other_label=[stalled.run_words(names[run], run) for run in rows["other_run_id"]],
+        other_label=[
+            say("mixed_causes.stall_control.itself")
+            if other == run
+            else stalled.run_words(names[other], other)
+            for run, other in rows["other_run_id"].items()
+        ],
         colour=[looks[names[run]["configuration"]].colour for run in runs],
         own=rows["long_fraction"],
         other=rows["shuffled_long_fraction"],
         chance=rows["long_share_of_time"],
+        itself=rows["other_run_id"] == rows.index,
     )
     rows["tip"] = [
         say(
-            "mixed_causes.stall_control.run",
+            "mixed_causes.stall_control.run_alone"
+            if r["itself"]
+            else "mixed_causes.stall_control.run",
             own=words.percent(r["own"]),
             n_steps=r["n_steps"],
             other=words.percent(r["other"]),
@@ -199,6 +207,7 @@ def stall_control(campaign: Campaign) -> Figure:
         )
         for r in rows.to_dict("records")
     ]
+    whose = "mirrored" if alone else "another run's"
     percent = {key: 100 * rows[key] for key in ("own", "other", "chance")}
     columns = ["row", "label", "own", "other", "chance", "colour", "tip"]
     return Figure(
@@ -218,10 +227,10 @@ def stall_control(campaign: Campaign) -> Figure:
                 ("label", "run"),
                 ("own", "own first tokens (% of steps long)"),
                 ("n_steps", "steps"),
-                ("other", "another run's (% of steps long)"),
-                ("n_shuffled_steps", "steps, other run"),
+                ("other", f"{whose} (% of steps long)"),
+                ("n_shuffled_steps", "steps, mirrored" if alone else "steps, other run"),
                 ("chance", "at random (% of time)"),
-                ("other_label", "the other run"),
+                *([] if alone else [("other_label", "the other run")]),
             ],
         ),
         alt=f"{title}. " + " ".join(f"{r['label']}: {r['tip']}." for r in rows.to_dict("records")),

@@ -123,7 +123,7 @@ def relative_cost(campaign: Campaign) -> Figure:
         chart=stacked(
             pd.DataFrame(segments),
             pd.DataFrame(ends),
-            say("token_cost.relative_cost.chart"),
+            say("token_cost.relative_cost.chart", standing=common.standing(campaign)),
         ),
         table=pd.DataFrame(
             {

@@ -47,7 +47,13 @@ def projected(
     colour = alt.Color("colour:N", scale=None)
     lines = points.merge(ends[["series", "colour"]], on="series")
     shade = pd.DataFrame(
-        [{"from": measured_nodes / 1.15, "to": measured_nodes * 1.15, "text": "measured"}]
+        [
+            {
+                "from": measured_nodes / 1.15,
+                "to": measured_nodes * 1.15,
+                "text": say("charts.scaleout.projected.shade"),
+            }
+        ]
     )
     labelled = ends.assign(
         label_y=label_positions(

@@ -67,6 +67,9 @@ def test_the_control_of_the_only_run_is_called_none_of_another(
     assert "another" not in alone.title + alone.subtitle
     assert "mirrored in time" in alone.title
     assert "the same, mirrored in time" in alone.subtitle
+    assert {"mirrored (% of steps long)", "steps, mirrored"} <= set(table(alone).columns)
+    assert not any("other" in one for one in (*table(alone).columns, alone.alt))
+    assert "the other run" in table(both).columns
 
 
 def test_the_runs_whose_steps_are_drawn_are_counted() -> None:

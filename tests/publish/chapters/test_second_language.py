@@ -73,7 +73,17 @@ FUNCTIONS |= {
 NAMES = {"aiperf", "vllm", "bench", "serve", "prefill", "decode", "mixed", "ttft", "tpot", "itl"}
 #: Words of three letters or more that are no part of a run, a code or an identifier.
 WORDS = r"(?<![\w./-])[a-z]{3,}(?![\w./-])"
-FIELDS = ("title", "subtitle", "alt", "missing", "source", "sentence", "more", "caption", "interval")
+FIELDS = (
+    "title",
+    "subtitle",
+    "alt",
+    "missing",
+    "source",
+    "sentence",
+    "more",
+    "caption",
+    "interval",
+)
 
 
 def wide(english: str) -> str:
