@@ -1,11 +1,13 @@
 "use strict";
 // A page that is opened at its top: chapters far below the screen are skipped while it arrives, and laid
-// out one by one, each in a task of its own, after the load event. What is on the screen does not move,
+// out after the load event, in tasks that leave room for others. What is on the screen does not move,
 // because only what stands below it grows. Whoever goes anywhere in that half second, or prints, gets
-// everything laid out at once. The root has the class "arriving" until all is there. A page that is
-// opened at a figure, or that was open before and returns to its place, skips nothing.
+// everything laid out at once. The root has the class "arriving" until all is there, and the browser's
+// timeline then a mark "arrived". A page that is opened at a figure, or that was open before and returns
+// to its place, skips nothing.
 (function () {
   const HOLD_MS = 250;
+  const TASK_MS = 25;
   const NO_FRAME_MS = 200;
   const GOES = ["keydown", "pointerdown", "touchstart", "wheel", "click", "focusin", "scroll", "hashchange", "beforeprint"];
   const [entry] = performance.getEntriesByType("navigation");
@@ -28,6 +30,7 @@
     for (const name of GOES) window.removeEventListener(name, all, true);
     ahead = [];
     root.classList.remove("arriving");
+    performance.mark("arrived");
     for (const chapter of document.querySelectorAll(".chapter.laid")) chapter.classList.remove("laid");
     const target = document.querySelector(":target"); // somebody went there while places were estimates
     if (target) target.scrollIntoView();
@@ -36,11 +39,13 @@
   const later = (step) => (window.scheduler && scheduler.postTask ? scheduler.postTask(step) : setTimeout(step, 0));
   function next() {
     if (!root.classList.contains("arriving")) return;
-    const chapter = ahead.shift();
-    if (!chapter) return all();
-    chapter.classList.add("laid");
-    chapter.getBoundingClientRect(); // which lays it out in this task
-    later(next);
+    const start = performance.now();
+    for (let chapter; (chapter = ahead.shift()); ) {
+      chapter.classList.add("laid");
+      chapter.getBoundingClientRect(); // which lays it out in this task
+      if (performance.now() - start > TASK_MS) return later(next);
+    }
+    all();
   }
 
   for (const name of GOES) window.addEventListener(name, all, { capture: true, passive: true });

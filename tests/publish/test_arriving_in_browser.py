@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-#: Steps are kept until a test takes them, so that the half second lasts as long as it looks.
+#: Steps are kept until a test takes them, so that the half second lasts as long as it looks; and by
+#: this clock each chapter takes long.
 HELD = """
 window.steps = [];
+let now = 0;
+performance.now = () => (now += 100);
 const postTask = (step) => window.steps.push(step);
 Object.defineProperty(window, "scheduler", { value: { postTask: postTask } });
 """
@@ -69,7 +72,7 @@ def places(low: WebDriver, toy_page: Path) -> list[float]:
     return list(low.execute_script(PLACES))
 
 
-def test_each_chapter_is_laid_out_in_a_task_of_its_own(
+def test_a_chapter_that_takes_long_is_laid_out_in_a_task_of_its_own(
     low: WebDriver, toy_page: Path, places: list[float]
 ) -> None:
     opened(low, toy_page)
@@ -93,6 +96,17 @@ def test_each_chapter_is_laid_out_in_a_task_of_its_own(
     assert low.execute_script(PLACES) == places
     assert low.execute_script(NAMES) == names == ["chapter", "chapter", "chapter closing"]
     assert low.execute_script("return document.querySelectorAll('link').length") == 0
+
+
+def test_chapters_that_take_no_time_share_a_task(
+    low: WebDriver, toy_page: Path, places: list[float]
+) -> None:
+    opened(low, toy_page, HELD.replace("(now += 100)", "0"))
+    until(low, "return window.steps.length")
+    low.execute_script("window.steps.shift()()")
+    assert low.execute_script(ARRIVED)
+    assert low.execute_script(PLACES) == places
+    assert low.execute_script("return performance.getEntriesByName('arrived').length") == 1
 
 
 def key(name: str) -> Callable[[WebDriver], None]:
