@@ -161,32 +161,55 @@ def n_gaps_of_requests(tables: Tables, requests: pd.DataFrame) -> npt.NDArray[np
 def gap_positions(
     gaps: pa.Table | GapTable, requests: pd.DataFrame | pa.Table
 ) -> npt.NDArray[np.int64]:
-    """For each gap the row position of its request, -1 where the request is not there."""
+    """For each gap the row position of its request, -1 where the request is not there.
+
+    Readers give no name to two requests of a run.
+    """
     if isinstance(gaps, GapTable):
         counts = np.concatenate([np.empty(0, np.int64), *(part.count for part in gaps.parts)])
         return np.repeat(gap_positions(gaps.spans(), requests), counts)
     position = np.full(gaps.num_rows, -1, dtype=np.int64)
     if not gaps.num_rows or not len(requests):
         return position
-    runs, run_code = _coded(requests["run_id"])
-    ids, id_code = _coded(requests["request_id"])
-    keys, first = np.unique(run_code * len(ids) + id_code, return_index=True)
-    gap_run, gap_id = _codes(gaps["run_id"], runs), _codes(gaps["request_id"], ids)
-    known = (gap_run >= 0) & (gap_id >= 0)
-    gap_key = gap_run[known] * len(ids) + gap_id[known]
-    place = np.minimum(np.searchsorted(keys, gap_key), len(keys) - 1)
-    position[known] = np.where(keys[place] == gap_key, first[place], -1)
+    ids, gap_ids = _texts(requests["request_id"]), _texts(gaps["request_id"])
+    runs, run_code = _coded(_texts(requests["run_id"]))
+    gap_run = _codes(gaps["run_id"], runs)
+    alone = len(runs) == 1 and bool((gap_run == 0).all())
+    if alone and len(ids) == len(gap_ids) and not ids.null_count and ids.equals(gap_ids):
+        return np.arange(len(ids))
+    # Run by run, so that the texts of one at a time are sorted into memory.
+    rows, gap_rows = _by_code(run_code, len(runs)), _by_code(gap_run, len(runs))
+    for own, of_gaps in zip(rows, gap_rows, strict=True):
+        if len(of_gaps):
+            names = ids if alone else ids.take(pa.array(own))
+            place = _codes(gap_ids if alone else gap_ids.take(pa.array(of_gaps)), names)
+            position[of_gaps] = np.where(place >= 0, own[place], -1)
     return position
 
 
-def _coded(names: pd.Series[Any] | pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The different names, and which one each is. Arrow keeps a text in as many bytes as it has."""
-    texts = names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string())
-    coded = texts.combine_chunks().dictionary_encode(null_encoding="encode")
-    return coded.dictionary, np.asarray(coded.indices.to_numpy(), dtype=np.int64)
+def _by_code(code: npt.NDArray[np.int64], n: int) -> list[npt.NDArray[np.int64]]:
+    """The places of each code from 0 to n - 1, in their order."""
+    if n == 1:
+        return [np.flatnonzero(code == 0)]
+    order = np.argsort(code, kind="stable")
+    return np.split(order, np.searchsorted(code[order], np.arange(n + 1)))[1:-1]
 
 
-def _codes(column: pa.ChunkedArray, names: pa.Array) -> npt.NDArray[np.int64]:
+def _texts(column: pd.Series[Any] | pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as Arrow has it, which keeps a text in as many bytes as it has."""
+    return (
+        column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column], pa.string())
+    )
+
+
+def _coded(texts: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The different names, and which one each is."""
+    names = texts.unique()
+    code = pc.index_in(texts, value_set=names)
+    return names, np.asarray(code.to_numpy(), dtype=np.int64)
+
+
+def _codes(column: pa.ChunkedArray, names: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
     found = pc.index_in(column, value_set=names, skip_nulls=True)
     return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
 

@@ -78,7 +78,10 @@ def request_metrics(tables: Tables) -> pd.DataFrame:
 
 
 def _profiling(tables: Tables) -> pa.Table:
-    return tables.requests.filter(pc.equal(tables.requests["phase"], "profiling"))
+    profiling = pc.equal(tables.requests["phase"], "profiling")
+    if not profiling.null_count and pc.all(profiling).as_py():
+        return tables.requests  # no copy of them
+    return tables.requests.filter(profiling)
 
 
 def _of_requests(tables: Tables, table: pa.Table, *, named: bool = True) -> pd.DataFrame:
@@ -90,14 +93,14 @@ def _of_requests(tables: Tables, table: pa.Table, *, named: bool = True) -> pd.D
             strict=True,
         )
     )
-    run_id = table["run_id"].to_pandas().astype(object)
+    run_id = _repeating(table["run_id"])
     names = {"request_id": table["request_id"].to_pandas().astype(object)} if named else {}
     out = pd.DataFrame(
         {
             "run_id": run_id,
             **names,
-            "status": table["status"].to_pandas().astype(object),
-            "error_kind": table["error_kind"].to_pandas().astype(object),
+            "status": _repeating(table["status"]),
+            "error_kind": _repeating(table["error_kind"]),
             "short_output": _has_flag(table["flags"], "short_output"),
         }
     )
@@ -117,6 +120,14 @@ def _of_requests(tables: Tables, table: pa.Table, *, named: bool = True) -> pd.D
     out["ttft_from_scheduled_ms"] = _difference_ms(out["first_token_ns"], out["scheduled_ns"])
     out["send_delay_ms"] = _difference_ms(out["start_ns"], out["scheduled_ns"])
     return out
+
+
+def _repeating(column: pa.ChunkedArray) -> pd.Series[Any]:
+    """A column of few different texts: each of them is one object."""
+    names = column.unique()
+    objects = names.to_pandas().astype(object).to_numpy()
+    code = pc.index_in(column, value_set=names).to_numpy()
+    return pd.Series(objects[code] if len(objects) else objects, dtype=object)
 
 
 def gap_metrics(tables: Tables, requests: pd.DataFrame, status: str = "ok") -> pd.DataFrame:

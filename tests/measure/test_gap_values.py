@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servebook.gap_table import GapTable, InFile
 from servebook.measure import gap_values
 from servebook.measure.client_records import client_records
+from servebook.measure.gap_values import gap_positions
 from servebook.measure.load import clocks
 from servebook.measure.runs import gap_metrics, request_metrics, run_metrics
 from servebook.measure.steps import steps
@@ -70,3 +74,22 @@ def test_a_long_run_is_read_in_pieces(packed: Tables, monkeypatch: pytest.Monkey
         found.drop(columns=means), expected.drop(columns=means), check_exact=True
     )
     np.testing.assert_allclose(found[means], expected[means], rtol=1e-14)
+
+
+names = st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from(["x", "y", "z", None]))
+
+
+@given(st.lists(names, max_size=8), st.lists(names, max_size=8, unique=True), st.integers(1, 4))
+def test_positions_are_those_of_the_requests(
+    gaps: list[tuple[str | None, str | None]],
+    requests: list[tuple[str | None, str | None]],
+    size: int,
+) -> None:
+    def table(rows: list[tuple[str | None, str | None]]) -> pa.Table:
+        columns = list(zip(*rows, strict=True)) or [(), ()]
+        built = pa.table([pa.array(c, pa.string()) for c in columns], ["run_id", "request_id"])
+        return pa.Table.from_batches(built.to_batches(size), built.schema)
+
+    for asked in (gaps, requests, [row for row in requests if row[0] == "a"]):
+        expected = [requests.index(r) if None not in r and r in requests else -1 for r in asked]
+        assert gap_positions(table(asked), table(requests)).tolist() == expected
