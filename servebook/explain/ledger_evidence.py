@@ -7,7 +7,7 @@ which run was printed for which metric), never a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from servebook.explain.ledger_rows import Printed
-from servebook.measure.fabric import phases, usage
+from servebook.measure.fabric import LINK, phases, usage_of
 from servebook.measure.intervals import good, intervals
 from servebook.measure.rails import located, preferred
 from servebook.measure.runs import run_metrics
@@ -195,11 +195,17 @@ class Evidence:
         return good(intervals(self.campaign.tables.samples, self.campaign.ports))
 
     @cached_property
+    def by_link(self) -> dict[tuple[Hashable, ...], pd.DataFrame]:
+        """``intervals`` of each link (``fabric.LINK``)."""
+        return dict(iter(self.intervals.groupby(LINK, sort=True)))
+
+    @cached_property
     def links(self) -> pd.DataFrame:
         """``fabric.usage`` of the uplinks in each run: one view per port, located."""
-        if not self.campaign.tables.samples.num_rows:
+        tables, ports = self.campaign.tables, self.campaign.ports
+        if not tables.samples.num_rows:
             raise NotComputableError("the campaign holds no interface counters")
-        seen = located(usage(self.intervals, self.phases), self.campaign.ports)
+        seen = located(usage_of(tables.samples, ports, tables.runs, tables.requests), ports)
         seen = preferred(seen[seen["role"] == "uplink"])
         if seen.empty:
             raise NotComputableError(

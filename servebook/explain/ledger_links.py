@@ -107,7 +107,7 @@ def _ports(rows: pd.DataFrame) -> pd.Series[float]:
 
 
 def _side(rows: pd.DataFrame, evidence: Evidence, percentile: int) -> float:
-    frames = dict(iter(evidence.intervals.groupby(LINK, sort=True)))
+    frames = evidence.by_link
     when = {run["run_id"]: run for run in evidence.phases.to_dict("records")}
     sides = []
     for run_id, *link in rows[["run_id", *LINK]].itertuples(index=False, name=None):

@@ -19,6 +19,8 @@ import pandas as pd
 import pyarrow as pa
 
 from servebook.measure.intervals import good
+from servebook.measure.intervals import intervals as read_intervals
+from servebook.measure.once import once
 from servebook.measure.run_bytes import above_idle
 
 __all__ = [
@@ -32,9 +34,11 @@ __all__ = [
     "bytes_per_token",
     "columns_of",
     "idle",
+    "idle_of",
     "link_use",
     "phases",
     "usage",
+    "usage_of",
 ]
 
 #: What names a link as one source saw it; rows of different sources are never added up.
@@ -159,6 +163,21 @@ def usage(
         rows,
         list(USAGE),
     ).astype({"peak_t0_ns": "Int64"})
+
+
+@once
+def idle_of(samples: pa.Table, ports: pa.Table, runs: pa.Table, requests: pa.Table) -> pd.DataFrame:
+    """``idle`` of a campaign's tables, measured once while they live."""
+    return idle(read_intervals(samples, ports), phases(runs, requests))
+
+
+@once
+def usage_of(
+    samples: pa.Table, ports: pa.Table, runs: pa.Table, requests: pa.Table
+) -> pd.DataFrame:
+    """``usage`` of a campaign's tables, measured once while they live."""
+    levels = idle_of(samples, ports, runs, requests)
+    return usage(read_intervals(samples, ports), phases(runs, requests), levels)
 
 
 def columns_of(frame: pd.DataFrame, names: Iterable[str] = TIMED) -> Columns:

@@ -15,9 +15,11 @@ import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import NamedTuple
 
 from servebook.publish.fixed import FIXED
+from servebook.publish.fonts import settings
 from servebook.publish.spec import VL_VERSION, Spec
 
 __all__ = ["Drawing", "Studio", "draw", "javascript_bundle", "page_svg"]
@@ -85,8 +87,9 @@ def javascript_bundle() -> str:
     return bundle
 
 
-def _start(parent: int) -> None:
+def _start(parent: int, folder: Path) -> None:
     os.environ.update(FIXED)
+    os.environ.update(settings(folder))
     time.tzset()
 
     def follow() -> None:  # a killed driver must not leave its worker behind
@@ -98,11 +101,14 @@ def _start(parent: int) -> None:
 
 
 class Studio:
-    """The drawing worker: a context manager whose methods return futures."""
+    """The drawing worker: a context manager whose methods return futures.
 
-    def __init__(self) -> None:
+    ``folder``, which it makes, takes its files.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self._pool = ProcessPoolExecutor(
-            1, mp_context=get_context("spawn"), initializer=_start, initargs=(os.getpid(),)
+            1, mp_context=get_context("spawn"), initializer=_start, initargs=(os.getpid(), folder)
         )
 
     def bundle(self) -> Future[str]:

@@ -16,7 +16,7 @@ from servebook.read.sums import cache_folder, write_whole
 
 __all__ = ["Kept", "drawing_version"]
 
-_PARTS = ("draw.py", "svg.py", "spec.py", "fixed.py")
+_PARTS = ("draw.py", "svg.py", "spec.py", "fixed.py", "fonts.py")
 
 
 class Kept:

@@ -50,7 +50,7 @@ class Workers:
     @cached_property
     def studio(self) -> Studio:
         """The worker that draws."""
-        return self._stack.enter_context(Studio())
+        return self._stack.enter_context(Studio(self.folder / "fonts"))
 
     @cached_property
     def bundle(self) -> Future[str]:

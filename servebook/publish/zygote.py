@@ -34,7 +34,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -59,12 +59,25 @@ def _import_all(names: Sequence[str] = ()) -> None:
     """What kernels need: the chapters of these names and what they import, else all of them."""
     from servebook.publish import chapters
 
+    with _without_debugger():
+        importlib.import_module("ipykernel.debugger")
     for name in (*_LATER, "servebook.publish.display", "servebook.read.campaign"):
         importlib.import_module(name)
     for name in names or [found.name for found in pkgutil.iter_modules(chapters.__path__)]:
         # One that cannot be imported fails in the notebook that needs it, with its cell named.
         with contextlib.suppress(Exception):
             importlib.import_module(f"{chapters.__name__}.{name}")
+
+
+@contextlib.contextmanager
+def _without_debugger() -> Iterator[None]:
+    """Have ipykernel find no debugger: setting one up takes half of a kernel's start."""
+    modules: dict[str, Any] = sys.modules
+    modules["debugpy"] = None  # as of a package that is not there
+    try:
+        yield
+    finally:
+        del modules["debugpy"]
 
 
 def _read_ahead(root: str) -> int:
@@ -199,6 +212,7 @@ def _kernel(connection_file: str, cwd: str, environment: dict[str, str], parent:
     random.seed()
     np.random.seed()
     argv = ["-f", connection_file, f"--IPKernelApp.parent_handle={parent}"]
+    argv.append("--HistoryManager.enabled=False")  # a database that nobody reads
     sys.argv = ["ipykernel_launcher", *argv[:2]]
     kernelapp.launch_new_instance(argv=argv)
 
@@ -237,7 +251,7 @@ def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text
         from servebook.publish.chapters.warm import of_counters, warm
 
         warm(campaign)
-        shown = of_counters() if campaign.tables.samples.num_rows else []
+        shown = of_counters(campaign) if campaign.tables.samples.num_rows else []
     _send(channel, {"about": asdict(facts), "of_counters": shown})
     _serve(channel)
 

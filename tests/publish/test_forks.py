@@ -185,6 +185,28 @@ def test_a_notebook_of_counters_is_forked_where_they_were_measured(
     assert counting.pid != own.pid
 
 
+def test_the_ledger_shows_counters_where_a_campaign_has_printed_figures(zygote: Zygote) -> None:
+    data = Path(__file__).parents[2] / "data"
+    shown = []
+    for name in ("b300-two-nodes", "loopback"):
+        own, _ = zygote.campaign(data / name, data)
+        with own:
+            shown.append("ledger" in own.of_counters)
+    assert shown == [True, False]
+
+
+def test_a_kernel_has_neither_debugger_nor_history_and_debugpy_can_be_imported(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    path = write(
+        tmp_path / "bare.ipynb",
+        "import sys\nshell = get_ipython()\n"
+        "print('debugpy' in sys.modules, shell.history_manager.enabled)\n"
+        "import debugpy\nprint(debugpy.__name__)",
+    )
+    assert together([path], zygote, 1) == [["False False\ndebugpy"]]
+
+
 def test_where_measuring_counters_ended_early_the_kernel_is_forked_all_the_same(
     zygote: Zygote, tmp_path: Path
 ) -> None:

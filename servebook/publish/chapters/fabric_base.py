@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from servebook.measure.fabric import bytes_per_token, idle, phases, usage
+from servebook.measure.fabric import bytes_per_token, idle_of, phases, usage_of
 from servebook.measure.fabric_nodes import node_usage
 from servebook.measure.fabric_words import findings
 from servebook.measure.intervals import intervals
@@ -57,13 +57,15 @@ class Fabric:
 @memo
 def measured(campaign: Campaign) -> Fabric | None:
     """The tables; None where the campaign holds no byte counters."""
-    spans = intervals(campaign.tables.samples, campaign.ports)
+    tables = campaign.tables
+    spans = intervals(tables.samples, campaign.ports)
     if spans.empty:
         return None
     spans = located(spans, campaign.ports)
-    times = phases(campaign.tables.runs, campaign.tables.requests)
-    levels = idle(spans, times)
-    use = located(usage(spans, times, levels), campaign.ports)
+    times = phases(tables.runs, tables.requests)
+    every = (tables.samples, campaign.ports, tables.runs, tables.requests)
+    levels = idle_of(*every)
+    use = located(usage_of(*every), campaign.ports)
     per_token = located(bytes_per_token(spans, times, metrics(campaign), levels), campaign.ports)
     # Several views of one host interface are no links of a node side by side.
     several = campaign.ports.filter(
@@ -80,7 +82,7 @@ def measured(campaign: Campaign) -> Fabric | None:
         # Without runs: which of them were not watched is told with their workloads elsewhere.
         words=(
             *_without_level(use),
-            *findings(spans, times.head(0), campaign.tables.runs.slice(0, 0)),
+            *findings(spans, times.head(0), tables.runs.slice(0, 0)),
         ),
     )
 

@@ -6,7 +6,9 @@ import contextlib
 import sys
 from types import ModuleType
 
+from servebook.explain.ledger_rows import PUBLISHED
 from servebook.publish import chapters
+from servebook.publish.chapters import ledger
 from servebook.publish.chapters.common import by_condition
 from servebook.publish.chapters.fabric_base import measured
 from servebook.read.campaign import Campaign
@@ -29,8 +31,11 @@ def warm_counters(campaign: Campaign) -> None:
         measured(campaign)
 
 
-def of_counters() -> list[str]:
-    """The modules of chapters, of those imported, that may ask for what counters tell, sorted."""
+def of_counters(campaign: Campaign) -> list[str]:
+    """The modules of chapters, of those imported, that may ask for what counters tell, sorted.
+
+    The ledger does for printed figures of links, where the campaign has printed figures.
+    """
     folder = f"{chapters.__name__}."
     uses = {
         name.removeprefix(folder): _used(module, folder)
@@ -38,6 +43,8 @@ def of_counters() -> list[str]:
         if name.startswith(folder)
     }
     found = {measured.__module__.removeprefix(folder)}
+    if (campaign.root / PUBLISHED).is_file():
+        found.add(ledger.__name__.removeprefix(folder))
     while more := {name for name, used in uses.items() if used & found} - found:
         found |= more
     return sorted(found)
