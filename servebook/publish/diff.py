@@ -18,6 +18,7 @@ from servebook import __version__
 from servebook.errors import BuildError
 from servebook.publish import theme, words
 from servebook.publish.about import About
+from servebook.publish.bundle import script
 from servebook.publish.charts.forest import forest
 from servebook.publish.check import write
 from servebook.publish.checks import problems
@@ -37,7 +38,7 @@ from servebook.publish.diff_words import (
     summary,
 )
 from servebook.publish.display import payload
-from servebook.publish.draw import javascript_bundle, page_svg
+from servebook.publish.draw import page_svg
 from servebook.publish.names import KINDS, SPEC_MIME
 from servebook.publish.output import Figure, Section, Statement
 from servebook.publish.page import render
@@ -344,4 +345,4 @@ def page(a: Side, b: Side, found: Difference, template: Path, language: str = DE
         command=f"servebook diff {a.name} {b.name}",
         configurations=tuple({"label": label} for label in _labels(a, b)),
     )
-    return render(content, facts, javascript_bundle(), template, language)
+    return render(content, facts, script(), template, language)

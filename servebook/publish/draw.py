@@ -22,9 +22,10 @@ from servebook.publish.fixed import FIXED
 from servebook.publish.fonts import settings
 from servebook.publish.spec import VL_VERSION, Spec
 
-__all__ = ["Drawing", "Studio", "draw", "javascript_bundle", "page_svg"]
+__all__ = ["SNIPPET", "Drawing", "Studio", "draw", "javascript_bundle", "page_svg"]
 
 PNG_SCALE = 2
+SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
 class Drawing(NamedTuple):
@@ -81,10 +82,13 @@ def javascript_bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets ``window.vegaEmbed``."""
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle(
-        "window.vegaEmbed = vegaEmbed;", vl_version=VL_VERSION
-    )
+    bundle: str = vl_convert.javascript_bundle(SNIPPET, vl_version=VL_VERSION)
     return bundle
+
+
+def _begin() -> None:
+    """Start the engine and load Vega: what the first drawing of a process would wait for."""
+    _svg({"mark": "point", "data": {"values": []}})
 
 
 def _start(parent: int, folder: Path) -> None:
@@ -114,6 +118,10 @@ class Studio:
     def bundle(self) -> Future[str]:
         """The Vega bundle."""
         return self._pool.submit(javascript_bundle)
+
+    def begin(self) -> None:
+        """Have the worker get ready, for drawings that will be asked for."""
+        self._pool.submit(_begin)
 
     def drawing(self, spec: Spec, prefix: str, title: str, subtitle: str) -> Future[Drawing]:
         """A chart for the page and for the folder beside it."""

@@ -9,6 +9,7 @@ from concurrent.futures import BrokenExecutor, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from servebook.errors import BuildError
+from servebook.publish.bundle import ready
 from servebook.publish.draw import Drawing
 from servebook.publish.fresh import digest_of
 from servebook.publish.kept import Kept
@@ -107,11 +108,19 @@ class Drawings:
         drawing = self._drawn[figure][1].result()
         return drawing.svg, drawing.png
 
-    def start(self) -> None:
-        """Have the Vega script made while notebooks run, and the worker started with it."""
-        kept = self._kept.get(_BUNDLE)
-        self._bundle = self._workers.bundle if kept is None else _done(kept.decode())
-        self._bundle_is_new = kept is None
+    def start(self, *, ahead: bool = True) -> None:
+        """Have the Vega script made while notebooks run, where it is neither ready nor kept.
+
+        ``ahead``: the worker is to start now, since many charts will be asked for.
+        """
+        script = ready()
+        if script is None and (kept := self._kept.get(_BUNDLE)) is not None:
+            script = kept.decode()
+        self._bundle = self._workers.bundle if script is None else _done(script)
+        self._bundle_is_new = script is None
+        if ahead and script is not None:
+            with contextlib.suppress(BrokenExecutor):  # told when a chart is asked for
+                self._workers.studio.begin()
 
     def bundle(self) -> str:
         """The Vega script that was asked for at the start."""

@@ -20,10 +20,20 @@ _PARTS = ("draw.py", "svg.py", "spec.py", "fixed.py", "fonts.py")
 
 
 class Kept:
-    """The kept results of one kind, made by one version; without a ``version`` nothing is kept."""
+    """The kept results of one kind, made by one version; without a ``version`` nothing is kept.
 
-    def __init__(self, kind: str, version: str | None, *, renew: bool = False) -> None:
-        folder = cache_folder()
+    They lie in the ``folder``, by default that of the cache.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        version: str | None,
+        *,
+        renew: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        folder = folder or cache_folder()
         self._folder = None
         self._renew = renew
         if folder is not None and version is not None:

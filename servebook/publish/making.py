@@ -205,7 +205,7 @@ class Making:
             elif load is None:
                 site.workers.first = page.root
             _ = site.workers.zygote  # it imports while the drawing worker starts
-        self._drawings.start()
+        self._drawings.start(ahead=self.n_left > 1)
         self._ready = _nodes(kept)
 
     def read_ahead(self) -> None:
