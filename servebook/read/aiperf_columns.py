@@ -12,8 +12,7 @@ beyond all floats, such as 1e999, in a value that nobody reads.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,13 +20,12 @@ import numpy.typing as npt
 import simdjson
 
 from servebook.gap_table import Lengths
+from servebook.read.aiperf_batch import MISSING, NOTHING, Batch
 from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
 from servebook.read.values import LONGEST_NS, MAX_TOKENS
 
 __all__ = ["MISSING", "Batch", "Parser", "Usual", "checked"]
 
-#: Stands for null in a column of whole numbers.
-MISSING = -(2**63)
 #: Whole numbers up to here are exact in a float.
 _EXACT = 2.0**53
 _EPOCH_NS = (10**18, 4_102_444_800 * 10**9)
@@ -39,19 +37,29 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-class _Metric(msgspec.Struct, frozen=True, gc=False):
+#: Of another one the long way says that it is none of time. A literal makes no text of each.
+_Unit = Literal["ns", "us", "ms", "sec", "s"]
+
+
+class _Span(msgspec.Struct, frozen=True, gc=False):
     value: float
-    unit: str
+    unit: _Unit
+
+
+class _Number(msgspec.Struct, frozen=True, gc=False):
+    """A metric whose unit is of no matter."""
+
+    value: float
 
 
 class _Cut(msgspec.Struct, frozen=True, gc=False):
     """The metric whose list was cut out."""
 
     value: None
-    unit: str
+    unit: _Unit
 
 
-_NO_METRIC, _NO_CUT = _Metric(np.nan, ""), _Cut(None, "")
+_NO_SPAN, _NO_NUMBER, _NO_CUT = _Span(np.nan, "ns"), _Number(np.nan), _Cut(None, "ns")
 
 
 class _About(msgspec.Struct, gc=False):
@@ -70,15 +78,15 @@ class _About(msgspec.Struct, gc=False):
 
 
 class _Metrics(msgspec.Struct, gc=False):
-    output_sequence_length: _Metric
+    output_sequence_length: _Number
     inter_chunk_latency: _Cut = _NO_CUT
-    time_to_first_token: _Metric = _NO_METRIC
-    ttft: _Metric = _NO_METRIC
-    request_latency: _Metric = _NO_METRIC
-    input_sequence_length: _Metric = _NO_METRIC
-    usage_prompt_cache_read_tokens: _Metric = _NO_METRIC
-    usage_completion_tokens: _Metric = _NO_METRIC
-    osl_mismatch_diff_pct: _Metric = _NO_METRIC
+    time_to_first_token: _Span = _NO_SPAN
+    ttft: _Span = _NO_SPAN
+    request_latency: _Span = _NO_SPAN
+    input_sequence_length: _Number = _NO_NUMBER
+    usage_prompt_cache_read_tokens: _Number = _NO_NUMBER
+    usage_completion_tokens: _Number = _NO_NUMBER
+    osl_mismatch_diff_pct: _Number = _NO_NUMBER
 
 
 class _Record(msgspec.Struct, gc=False):
@@ -95,23 +103,6 @@ class Usual(NamedTuple):
 
     record: _Record
     gaps: Any
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Usual records that hold what they must, column by column; ``MISSING`` where null."""
-
-    request_id: list[str]
-    conversation: list[str | None]
-    warmup: Bools
-    columns: dict[str, Ints]  # of ``requests``
-    session: Ints  # -1: none, or none that counts
-    turn: Ints
-    phase_index: Ints
-    usage: Ints
-    short_output: Bools
-    counts: Ints  # gaps per record
-    gap_ns: Lengths
 
 
 class Parser:
@@ -169,19 +160,8 @@ def checked(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]
     batch, good = _batch(records, settings)
     if not good.all():
         kept = [one for one, fine in zip(records, good, strict=True) if fine]
-        batch = _batch(kept, settings)[0] if kept else _nothing()
+        batch = _batch(kept, settings)[0] if kept else NOTHING
     return batch, good
-
-
-def _nothing() -> Batch:
-    none, no = np.empty(0, np.int64), np.empty(0, bool)
-    return Batch([], [], no, dict.fromkeys(_COLUMNS, none), none, none, none, none, no, none, none)
-
-
-_COLUMNS = (
-    *("scheduled_ns", "start_ns", "first_token_ns", "end_ns"),
-    *("isl", "osl", "osl_requested", "cached_tokens"),
-)
 
 
 def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
@@ -204,7 +184,7 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
         good &= none | ((found >= low) & (found < high))
         return found
 
-    def span(given: list[_Metric]) -> tuple[Ints, Bools]:
+    def span(given: list[_Span]) -> tuple[Ints, Bools]:
         nonlocal good
         values = np.array([one.value for one in given])
         there = ~np.isnan(values)
@@ -213,7 +193,7 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
             good &= ~there | ((values >= 0) & (values < min(_EXACT, LONGEST_NS)))
         return np.rint(np.where(good & there, values, 0.0)).astype(np.int64), there
 
-    def count(given: list[_Metric]) -> tuple[Ints, Bools]:
+    def count(given: list[_Number]) -> tuple[Ints, Bools]:
         nonlocal good
         values = np.array([one.value for one in given])
         there = ~np.isnan(values)
@@ -227,7 +207,7 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
     turn = whole([one.turn_index for one in about], 0, 2**53, 0)
     phase_index = whole([one.phase_index for one in about], 0, 2**53, -1)
     ttft, has_ttft = span(
-        [one.ttft if one.time_to_first_token is _NO_METRIC else one.time_to_first_token
+        [one.ttft if one.time_to_first_token is _NO_SPAN else one.time_to_first_token
          for one in metrics]
     )  # fmt: skip
     latency, has_latency = span([one.request_latency for one in metrics])
@@ -279,11 +259,9 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
 
 
 def _ns_per_unit(units: Sequence[str]) -> Any:
-    """By what values in these units become ns; NaN for what is none of time."""
-    known = {unit: UNIT_TO_NS.get(unit, np.nan) for unit in set(units)}
-    if len(known) == 1:
-        return next(iter(known.values()))
-    return np.array([known[unit] for unit in units])
+    """By what values in these units become ns."""
+    first, *others = set(units)
+    return np.array([UNIT_TO_NS[unit] for unit in units]) if others else UNIT_TO_NS[first]
 
 
 def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> tuple[Ints, Lengths, Bools]:
@@ -294,25 +272,19 @@ def _gaps(buffers: Sequence[Any], units: Sequence[str]) -> tuple[Ints, Lengths, 
     ]
     counts = np.array([len(one) for one in arrays], np.int64)
     in_ns = np.array([one.dtype == np.int32 for one in arrays])
+    fine = np.ones(len(arrays), bool)
     if in_ns.all():
-        return counts, np.concatenate(arrays), np.ones(len(arrays), bool)
+        return counts, np.concatenate(arrays), fine
     factor = np.where(in_ns, 1.0, _ns_per_unit(units))
-    # Without gaps the unit is of no matter.
-    known = (counts == 0) | ~np.isnan(factor)
-    n = int(counts.sum())
-    if not n:
-        return counts, _NO_NS, known
-    gaps = _room(n)
+    gaps = _room(int(counts.sum()))
     np.concatenate(arrays, out=gaps)
     with np.errstate(over="ignore", invalid="ignore"):
         same = (factor == factor[0]).all()
         np.multiply(gaps, factor[0] if same else np.repeat(factor, counts), out=gaps)
         most = float(gaps.max())
-        fine = known
         if not (gaps.min() >= 0 and most * int(counts.max()) < LONGEST_NS):
             has = counts > 0
             begin = (np.cumsum(counts) - counts)[has]
-            fine = known.copy()
             fine[has] &= np.minimum.reduceat(gaps, begin) >= 0
             # Nearer to the bound the long way decides.
             fine[has] &= np.add.reduceat(gaps, begin) < LONGEST_NS / 2

@@ -82,10 +82,11 @@ class Lists:
         """
         if len(block) > self._room:
             self._room = len(block)
-            self._rests = memoryview(bytearray(self._room))
+            self._rests = np.empty(self._room, np.uint8)
             self._gaps = np.empty(self._room // _LEAST_BYTES + 1, np.int32)
         text = np.frombuffer(block, np.uint8).ctypes.data
-        rests, gaps = np.frombuffer(self._rests, np.uint8).ctypes.data, self._gaps.ctypes.data
+        rests, gaps = self._rests.ctypes.data, self._gaps.ctypes.data
+        rest_of = self._rests.data
         begin = rest_begin = done = 0  # done: gaps
         while begin < len(block):
             n = self._take(
@@ -100,6 +101,6 @@ class Lists:
                     yield line, None, None
                     continue
                 own = self._gaps[done : done + count] if count else None
-                yield line, self._rests[rest_begin:rest_end], own
+                yield line, rest_of[rest_begin:rest_end], own
                 done += count
                 rest_begin = rest_end

@@ -7,7 +7,6 @@ Lines of the usual form are taken as columns (``aiperf_columns``), all others go
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,8 @@ import pyarrow as pa
 
 from servebook.errors import DumpError
 from servebook.gap_table import InFile, InMemory, Lengths, narrow
-from servebook.read.aiperf_columns import MISSING, Batch, Parser, Usual, checked
+from servebook.read.aiperf_batch import MISSING, Batch, joined, part_of
+from servebook.read.aiperf_columns import Parser, Usual, checked
 from servebook.read.aiperf_lists import Lists, library
 from servebook.read.aiperf_records import BadRecordError, count_of_usage, object_of, request
 from servebook.read.aiperf_summary import Settings
@@ -136,6 +136,7 @@ class _Building:
         self.gaps: list[Lengths] = []
         self.n_lines = self.n_gaps = self.n_requests = 0
         self.parts: list[tuple[InMemory | InFile, int]] = []
+        self.usual: list[tuple[Batch, Ints]] = []
         self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
         self.other_gaps: list[Lengths] = []
 
@@ -155,34 +156,28 @@ class _Building:
         for index in np.flatnonzero(~fine).tolist():
             n = int(fine[:index].sum())
             if batch is not None and n > done:
-                self._add(_slice(batch, done, n), lines[fine][done:n])
+                self._add(part_of(batch, done, n), lines[fine][done:n])
                 done = n
             self._long_way(int(lines[index]), bare(bytes(taken[index][0])))
         if batch is not None and fine.sum() > done:
-            self._add(_slice(batch, done, int(fine.sum())), lines[fine][done:])
+            self._add(part_of(batch, done, int(fine.sum())), lines[fine][done:])
 
     def _add(self, batch: Batch, lines: Ints) -> None:
-        n = len(lines)
-        if not n:
+        if not len(lines):
             return
         self._add_others()
-        phase = pa.array(batch.warmup).cast(pa.int32())
-        columns = {
-            "request_id": pa.array(batch.request_id, pa.string()),
-            "phase": pa.DictionaryArray.from_arrays(phase, pa.array(["profiling", "warmup"])),
-            "status": pa.array(["ok"] * n),
-            "error_kind": pa.nulls(n, pa.string()),
-            "flags": _flags(batch.short_output),
-        }
-        columns["phase"] = columns["phase"].cast(pa.string())
-        for name, values in batch.columns.items():
-            columns[name] = pa.array(values, mask=values == MISSING)
-        numbers = {int(i): "None" if i < 0 else str(i) for i in np.unique(batch.phase_index)}
-        codes = {i: self.phases.setdefault(text, len(self.phases)) for i, text in numbers.items()}
-        index = np.array([codes[i] for i in batch.phase_index.tolist()])
-        self._append(columns, lines, batch.counts, batch.session, batch.turn, index, batch.usage)
+        self.usual.append((batch, lines))
+        self.n_requests += len(lines)
         self._talk(batch.conversation)
         self._more_gaps(batch.gap_ns)
+
+    def _add_usual(self) -> None:
+        """Close the usual records, which came one after the other."""
+        if not self.usual:
+            return
+        batches, lines = zip(*self.usual, strict=True)
+        self.usual = []
+        self._append(*_columns(joined(batches), np.concatenate(lines), self.phases))
 
     def _talk(self, conversation: Iterable[str | None]) -> None:
         if self.with_sent:
@@ -192,7 +187,6 @@ class _Building:
         self.batches.append(pa.record_batch(columns))
         for key, values in zip(_BESIDE, beside, strict=True):
             self.beside[key].append(np.asarray(values, np.int64))
-        self.n_requests += self.batches[-1].num_rows
 
     def _more_gaps(self, gap_ns: Lengths) -> None:
         self.gaps.append(gap_ns)
@@ -222,6 +216,7 @@ class _Building:
     def _long_way(self, at: int, line: bytes) -> None:
         if not line.strip():
             return
+        self._add_usual()
         try:
             record = object_of(line)
             row, gap_ns = request(record, self.settings)
@@ -258,11 +253,13 @@ class _Building:
             name: pa.array([row[name] for row in rows], kind) for name, kind in _KINDS.items()
         }
         self._append(columns, *zip(*beside, strict=True))
+        self.n_requests += len(rows)
         gaps, self.others, self.other_gaps = self.other_gaps, [], []
         if gaps:
             self._more_gaps(np.concatenate(gaps))
 
     def end(self) -> Piece:
+        self._add_usual()
         self._add_others()
         self._close()
         empty = {name: pa.array([], kind) for name, kind in _KINDS.items()}
@@ -284,6 +281,27 @@ class _Building:
             self.set_aside,
             self.conversation,
         )
+
+
+def _columns(batch: Batch, lines: Ints, phases: dict[str, int]) -> tuple[Any, ...]:
+    """The columns of usual records, and what is kept beside; their phases are added to all."""
+    n = len(lines)
+    phase = pa.DictionaryArray.from_arrays(
+        pa.array(batch.warmup).cast(pa.int32()), pa.array(["profiling", "warmup"])
+    )
+    columns = {
+        "request_id": pa.array(batch.request_id, pa.string()),
+        "phase": phase.cast(pa.string()),
+        "status": pa.array(["ok"] * n),
+        "error_kind": pa.nulls(n, pa.string()),
+        "flags": _flags(batch.short_output),
+    }
+    for name, values in batch.columns.items():
+        columns[name] = pa.array(values, mask=values == MISSING)
+    numbers = {int(i): "None" if i < 0 else str(i) for i in np.unique(batch.phase_index)}
+    codes = {i: phases.setdefault(text, len(phases)) for i, text in numbers.items()}
+    index = np.array([codes[i] for i in batch.phase_index.tolist()])
+    return columns, lines, batch.counts, batch.session, batch.turn, index, batch.usage
 
 
 _rooms: dict[Any, Lengths] = {}
@@ -315,17 +333,3 @@ _KINDS: dict[str, pa.DataType] = {
     "flags": pa.list_(pa.string()),
     **dict.fromkeys(_NUMBERS, pa.int64()),
 }
-
-
-def _slice(batch: Batch, first: int, last: int) -> Batch:
-    """Some records of a batch, with their gaps."""
-    ends = np.concatenate([[0], np.cumsum(batch.counts)])
-    own = slice(first, last)
-    changes: dict[str, Any] = {
-        each.name: getattr(batch, each.name)[own]
-        for each in dataclasses.fields(batch)
-        if each.name not in ("columns", "gap_ns")
-    }
-    changes["columns"] = {name: values[own] for name, values in batch.columns.items()}
-    changes["gap_ns"] = batch.gap_ns[ends[first] : ends[last]]
-    return dataclasses.replace(batch, **changes)

@@ -16,7 +16,9 @@ from servebook.read.codecs import open_unpacked
 __all__ = ["PAD", "RANGE_BYTES", "bare", "blocks_between", "lines_of", "ranges"]
 
 #: What is read at once stays in the processor's cache.
-_BLOCK = 1 << 18
+_BLOCK = 1 << 20
+#: Room for the line that begins before what is read; more is taken where it is longer.
+_LONG = 1 << 17
 #: So many bytes can be read behind a block.
 PAD = 64
 #: Least and most of a file that are one range, and how many ranges it should become.
@@ -63,45 +65,52 @@ def blocks_between(stream: FileIO, start: int, end: int) -> Iterator[memoryview]
     buffer of its own. A line of more than ``files.MAX_LINE_BYTES`` is cut there.
     """
     most = files.MAX_LINE_BYTES
-    # One piece of memory for all that is read: fresh memory costs more than reading.
-    block = bytearray()
+    block = _rooms.pop() if _rooms else bytearray(_BLOCK + _LONG)
     offset = stream.seek(start - 1) if start else 0  # of the block
     kept = 0  # bytes of a line that goes on
     skip = start > 0  # the rest of a line that is not wanted
-    while True:
-        if len(block) < kept + _BLOCK + 1 + PAD:  # of a line feed, too
-            block = block[:kept].ljust(2 * kept + _BLOCK + 1 + PAD)
-        view = memoryview(block)
-        size = kept + stream.readinto(view[kept : kept + _BLOCK])
-        if size == kept:
-            break
-        begin = stop = 0
-        if skip:
-            begin = block.find(b"\n", 0, size) + 1
-            skip = not begin
-            if not skip and offset + begin >= end:
-                return
-        if not skip:
-            last = end - 1 - offset  # the line of this byte is the last
-            if last < size:
-                stop = block.find(b"\n", max(last, begin), size) + 1
-            is_last = stop > 0
-            stop = stop or max(begin, block.rfind(b"\n", begin, size) + 1)
-            if stop > begin:
-                yield view[begin:stop]
-            if is_last:
-                return
-        kept = 0 if skip else size - stop
-        offset += size - kept
-        if kept >= most:
-            block[most] = ord("\n")
-            yield view[: most + 1]
-            offset += kept
-            skip, kept = True, 0
-        block[:kept] = block[size - kept : size]
-    if kept:
-        block[kept] = ord("\n")
-        yield view[: kept + 1]
+    try:
+        while True:
+            if len(block) < kept + _BLOCK + 1 + PAD:  # of a line feed, too
+                block = block[:kept].ljust(2 * kept + _BLOCK + 1 + PAD)
+            view = memoryview(block)
+            size = kept + stream.readinto(view[kept : kept + _BLOCK])
+            if size == kept:
+                break
+            begin = stop = 0
+            if skip:
+                begin = block.find(b"\n", 0, size) + 1
+                skip = not begin
+                if not skip and offset + begin >= end:
+                    return
+            if not skip:
+                last = end - 1 - offset  # the line of this byte is the last
+                if last < size:
+                    stop = block.find(b"\n", max(last, begin), size) + 1
+                is_last = stop > 0
+                stop = stop or max(begin, block.rfind(b"\n", begin, size) + 1)
+                if stop > begin:
+                    yield view[begin:stop]
+                if is_last:
+                    return
+            kept = 0 if skip else size - stop
+            offset += size - kept
+            if kept >= most:
+                block[most] = ord("\n")
+                yield view[: most + 1]
+                offset += kept
+                skip, kept = True, 0
+            block[:kept] = block[size - kept : size]
+        if kept:
+            block[kept] = ord("\n")
+            yield view[: kept + 1]
+    finally:
+        if len(block) <= _BLOCK + _LONG:
+            _rooms[:] = [block]
+
+
+#: Room for a block, which the next range takes again: fresh memory costs more than reading.
+_rooms: list[bytearray] = []
 
 
 def lines_of(block: memoryview) -> list[bytes]:
