@@ -349,13 +349,15 @@ def bounds_statement(campaign: Campaign) -> Statement:
     used = common.metrics(campaign).set_index("run_id").loc[list(runs)]
     return Statement(
         id=f"{_ID}-verdict",
-        sentence=say(
-            "decomposition_split.bounds_statement.sentence",
-            at=at,
-            one=common.label(campaign, one),
-            total=words.span(s.total, 2),
-            two=common.label(campaign, two),
-            tail=tail,
+        sentence=words.capital(
+            say(
+                "decomposition_split.bounds_statement.sentence",
+                at=at,
+                one=common.label(campaign, one),
+                total=words.span(s.total, 2),
+                two=common.label(campaign, two),
+                tail=tail,
+            )
         ),
         more=say(
             "decomposition_split.bounds_statement.more",

@@ -37,6 +37,7 @@ _PANELS = 6
 _BY = ("place", "scope", "direction")
 _SIGN = {"tx": 1.0, "rx": -1.0}
 _LABEL_SHARE = 0.06  # of the axis: a group of runs narrower than this carries no label
+_LABEL_APART = 0.14  # of it, so that two words do not touch on a phone
 _LONG_NS = 600e9  # from here on the axis counts minutes
 _DIGITS = 4  # of a drawn value: far below a pixel, and equal readings draw as one step
 _ROOM = 1.4  # above the highest peak, for the labels
@@ -193,11 +194,15 @@ def _draw_runs(campaign: Campaign, fabric: Fabric, name: str, span: _Span, drawn
             }
         )
     end = span.x(span.t1_ns)
+    kept: list[tuple[float, float, str]] = []  # middle, width, words
     for _, group in runs.groupby("group", sort=True):
         left, right = span.x(group["t0_ns"].min()), span.x(group["t1_ns"].max())
-        if right - left >= _LABEL_SHARE * end:
-            workload = group["workload"].iloc[0]
-            drawn.labels.append({"panel": name, "x": (left + right) / 2, "words": workload})
+        one = ((left + right) / 2, right - left, str(group["workload"].iloc[0]))
+        near = kept and abs(one[0] - kept[-1][0]) < _LABEL_APART * end
+        if one[1] < _LABEL_SHARE * end or (near and one[1] <= kept[-1][1]):
+            continue
+        kept[len(kept) - bool(near) :] = [one]
+    drawn.labels += [{"panel": name, "x": x, "words": words_} for x, _, words_ in kept]
 
 
 def _panel_title(inside: pd.DataFrame) -> str:

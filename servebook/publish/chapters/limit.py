@@ -82,13 +82,13 @@ def beyond_slots(campaign: Campaign) -> Figure:
     sweep, line, slots = found
     w = _words(sweep, line, slots)
     title = _sentence(sweep, slots, w)
-    # The axis has the unit in which the words beside the largest values are.
+    # The axis tells the unit once, so that the words beside the points have room on a phone.
     in_ms = float(line["ttft_mean_ms"].max()) < 1e3
     points = line[["concurrency", "colour", "shape"]].assign(
         rate=line[sweep.throughput],
         ttft=line["ttft_mean_ms"] / (1 if in_ms else 1e3),
         rate_text=[words.number(v) for v in line[sweep.throughput]],
-        ttft_text=[words.milliseconds(v) for v in line["ttft_mean_ms"]],
+        ttft_text=[words.number(v / (1 if in_ms else 1e3)) for v in line["ttft_mean_ms"]],
         tip=[
             say(
                 "limit.beyond_slots.tip",

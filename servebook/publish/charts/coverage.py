@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
-from servebook.publish.charts.row_words import words_above
+from servebook.publish.charts.row_words import LINE_PX, in_lines, words_above
 
 __all__ = ["against_promise"]
 
@@ -25,7 +25,8 @@ def against_promise(dots: pd.DataFrame, promise: float, x_title: str) -> Any:
         x_title: what is counted.
 
     """
-    order = list(dict.fromkeys(dots["row"]))
+    heads, lines = in_lines(dots.drop_duplicates("row"))
+    order = list(heads["row"])
     low = min(float(dots["share"].min()), promise) - _ROOM
     scale = alt.Scale(domain=[low, 1.0], nice=False, zero=False)
     x = alt.X(
@@ -52,7 +53,7 @@ def against_promise(dots: pd.DataFrame, promise: float, x_title: str) -> Any:
                 color=alt.Color("colour:N", scale=None),
                 shape=alt.Shape("shape:N", scale=None),
             ),
-            *words_above(alt.Chart(dots.drop_duplicates("row")), y, whole=True),
+            *words_above(alt.Chart(heads), y, whole=True, lines=lines),
         ),
-        height=ROW_PX * len(order) + 60,
+        height=(ROW_PX + LINE_PX * (lines - 1)) * len(order) + 60,
     )

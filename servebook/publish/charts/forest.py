@@ -9,7 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import log_range, log_scale, log_ticks
-from servebook.publish.charts.row_words import words_above, words_beside
+from servebook.publish.charts.row_words import LINE_PX, in_lines, words_above, words_beside
 from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "forest"]
@@ -30,6 +30,7 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
         margin: half-width of the band of equivalence, as a fraction (0.05: 1/1.05 to 1.05).
 
     """
+    rows, lines = in_lines(rows)
     order = list(rows["row"])
     band = [] if margin is None else [1 / (1 + margin), 1 + margin]
     drawn = pd.concat([rows[c] for c in ("ratio", "low", "high", "noise_low", "noise_high")])
@@ -80,6 +81,7 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
         .encode(x=x, y=y, color=colour, tooltip=tooltip)
         for filled in (False, True)
     ]
-    layers += words_above(base, y)
+    layers += words_above(base, y, lines=lines)
     layers += words_beside(base, alt.X("end:Q"), y)
-    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)
+    row_px = ROW_PX + LINE_PX * (lines - 1)
+    return theme.finish(alt.layer(*layers), height=row_px * len(order) + 60)

@@ -17,6 +17,9 @@ from servebook.publish.text import say
 
 __all__ = ["per_doubling"]
 
+#: So far from a level, as a part of the axis, a label is not crossed by its rule.
+_CLEAR = 0.04
+
 
 def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     """Dots for the gain of each step, between "no gain" (x1) and "in full" (x2).
@@ -35,7 +38,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     bottom = 0.75 if least > 0.79 else math.floor(2 * least) / 2 - 0.04
     x_range, _ = counts_axis(list(steps["middle"]))
     # Room at the right for the value beside the last dot, on a phone as well.
-    x_range = (x_range[0] * 0.9, x_range[1] * 1.7)
+    x_range = (x_range[0] * 0.84, x_range[1] * 1.7)
     names = steps.drop_duplicates("middle").sort_values("middle", kind="stable")
     expression = " : ".join(
         f"abs(datum.value - {m:.6g}) < 1e-3 * datum.value ? '{c}'"
@@ -137,11 +140,18 @@ def _dashes(looks: pd.DataFrame) -> alt.StrokeDash:
 
 
 def _labelled(steps: pd.DataFrame, inside: tuple[float, float], height: int) -> pd.DataFrame:
-    """The steps with label_y: labels of one step kept apart from one another."""
+    """The steps with label_y: kept apart from one another, and from the two levels if they can."""
+    span = inside[1] - inside[0]
+
+    def beside(gain: float) -> float:
+        above, below = (gain + sign * 0.045 * span for sign in (1, -1))
+        clear = {y: min(abs(y - 1), abs(y - 2)) for y in (above, below)}
+        return above if clear[above] > _CLEAR * span or clear[above] >= clear[below] else below
+
     parts = [
         part.assign(
             label_y=label_positions(
-                [g + 0.04 * (inside[1] - inside[0]) for g in part["gain"]],
+                [beside(g) for g in part["gain"]],
                 list(part["text"]),
                 inside,
                 height,

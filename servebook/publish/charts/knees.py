@@ -9,7 +9,7 @@ import pandas as pd
 
 from servebook.publish import theme
 from servebook.publish.charts.layout import counts_axis, log_scale
-from servebook.publish.charts.row_words import words_above
+from servebook.publish.charts.row_words import LINE_PX, in_lines, words_above
 from servebook.publish.text import say
 
 __all__ = ["LOOKS", "by_method"]
@@ -20,13 +20,14 @@ LOOKS = (("circle", theme.PLAIN), ("triangle-up", theme.PLAIN), ("diamond", them
 
 
 def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
-    """One row per curve: its measured range as a grey line, a marker per method's knee.
+    """One row per curve: the range of its loads as a grey line, a marker per method's knee.
 
     Args:
         ranges: row (key, in the order to draw), label (above the line), low, high (concurrencies).
         places: row, method (its number, 0 to 2), name, value, low, high (over repeats; NaN).
 
     """
+    ranges, lines = in_lines(ranges)
     order = list(ranges["row"])
     known = [*ranges["low"], *ranges["high"], *places["value"].round()]
     twos = [2.0**k for k in range(12) if min(known) <= 2**k <= max(known)]
@@ -40,9 +41,9 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
     )
     layers: list[Any] = [
         alt.Chart(ranges)
-        .mark_rule(color=theme.GRID, strokeWidth=6)
+        .mark_rule(color=theme.CONTEXT, opacity=0.45, strokeWidth=6)
         .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y),
-        *words_above(alt.Chart(ranges), y, dy=-13, whole=True),
+        *words_above(alt.Chart(ranges), y, dy=-13, whole=True, lines=lines),
     ]
     # Methods stand a little apart, so that equal places stay visible.
     for number, (shape, colour) in enumerate(LOOKS):
@@ -70,4 +71,5 @@ def by_method(ranges: pd.DataFrame, places: pd.DataFrame) -> Any:
                 ],
             )
         )
-    return theme.finish(alt.layer(*layers), height=ROW_PX * len(order) + 60)
+    row_px = ROW_PX + LINE_PX * (lines - 1)
+    return theme.finish(alt.layer(*layers), height=row_px * len(order) + 60)

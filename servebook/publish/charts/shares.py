@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
-from servebook.publish.charts.row_words import words_above
+from servebook.publish.charts.row_words import LINE_PX, in_lines, words_above
 from servebook.publish.text import say
 
 __all__ = ["ROW_PX", "of_a_whole"]
@@ -38,7 +38,7 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
             labelFlush=True,
         ),
     )
-    heads = parts.drop_duplicates("row")
+    heads, lines = in_lines(parts.drop_duplicates("row"))
     head = alt.Chart(heads).encode(y=y)
     return theme.finish(
         alt.layer(
@@ -55,7 +55,7 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
                     alt.Tooltip("tip:N", title=say("charts.shares.of_a_whole.title_value")),
                 ],
             ),
-            *words_above(head, y, dy=-9, whole=True),
+            *words_above(head, y, dy=-9, whole=True, lines=lines),
         ),
-        height=ROW_PX * len(order) + 60,
+        height=(ROW_PX + LINE_PX * (lines - 1)) * len(order) + 60,
     )

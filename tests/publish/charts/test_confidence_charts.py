@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pandas as pd
@@ -135,3 +136,31 @@ def test_words_stand_above_rows() -> None:
     _, svg = drawn(forest(forest_rows(), "b ÷ a"))
     assert "Known" in svg
     assert "×0.5" in svg
+
+
+@pytest.mark.parametrize("name", ["forest", "knees"])
+def test_words_of_a_row_too_long_for_a_phone_take_two_lines(name: str) -> None:
+    long = (
+        "Output throughput · one node NVFP4 TP8/DP1 ÷ two nodes FP8 TP4/DP4, mixed, 128 in flight"
+    )
+    if name == "forest":
+        short, wide = (forest(forest_rows().assign(label=text), "b ÷ a") for text in ("a", long))
+    else:
+        places = pd.DataFrame(
+            [{"row": "a", "method": 0, "name": "m", "value": 4.0, "low": NAN, "high": NAN}]
+        )
+        ranges = pd.DataFrame([{"row": "a", "label": "a", "low": 1, "high": 8}])
+        short, wide = (by_method(ranges.assign(label=text), places) for text in ("a", long))
+    spec, svg = drawn(wide)
+    assert spec["height"] > short.to_dict()["height"]
+    lines = [one for one in re.findall(r">([^<>]+)</t", svg) if one in long and len(one) > 20]
+    assert len(set(lines)) == 2
+    assert max(map(len, lines)) <= 54
+    # The last line is as far from the row's marks as an only line.
+    words = [
+        layer["mark"]["dy"]
+        for layer in spec["layer"]
+        if layer["mark"]["type"] == "text" and layer["mark"].get("align") == "left"
+        and layer["encoding"]["text"]["field"] == "label"
+    ]  # fmt: skip
+    assert sorted({max(words) - dy for dy in words}) == [0, 14]

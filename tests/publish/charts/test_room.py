@@ -78,14 +78,14 @@ def test_a_bar_takes_most_of_a_wide_picture() -> None:
     assert drawn(bars("1"), 790)["1"] > 0.85 * 790
 
 
-def test_a_long_name_ends_in_an_ellipsis_on_a_phone_only() -> None:
+@pytest.mark.parametrize("width", [790, 340])
+def test_a_long_name_stands_in_two_lines_and_is_whole_on_a_phone_too(width: int) -> None:
     name = "Chunks read one by one: " + "24 one by one, 2 bunched and 12 not told"
     part = {"row": "a", "label": name, "part": "p", "start": 0.0, "end": 1.0}
     chart = of_a_whole(pd.DataFrame([{**part, "colour": "#8a8a8a", "tip": "x"}]), "share")
-    assert name in drawn(chart, 790)
-    shown = [text for text in drawn(chart, 300) if text.startswith("Chunks")]
-    assert shown
-    assert all(text.endswith("…") for text in shown)
+    shown = drawn(chart, width)
+    assert any(one.replace(" ", "") == name.replace(" ", "") for one in shown)
+    assert not any("\u2026" in one for one in shown)
 
 
 def two_dots(far: float) -> Any:
@@ -218,3 +218,17 @@ def test_two_series_of_one_configuration_differ_in_their_lines() -> None:
         if isinstance(layer.get("encoding", {}).get("strokeDash"), dict)
     ]
     assert dashes == {"domain": ["8,192/1", "16,384/1"], "range": [[1, 0], [6, 3]]}
+
+
+@pytest.mark.parametrize("gain", [1.94, 2.02, 1.97, 1.0, 0.97, 1.03, 1.5])
+def test_the_words_of_a_gain_are_not_crossed_by_the_rule_of_a_level(gain: float) -> None:
+    row = {"gain": gain, "text": f"×{gain}", "series": "s", "label": "s", "name": "s", "dash": 0}
+    look = {"colour": "#0072B2", "ink": "#005D91", "shape": "circle", "concurrencies": "2→4"}
+    spec = per_doubling(pd.DataFrame([{"middle": 2.83, **row, **look}])).to_dict()
+    places = [one["label_y"] for rows in spec["datasets"].values() for one in rows
+              if "label_y" in one and one.get("text") == f"×{gain}"]  # fmt: skip
+    assert places
+    low, high = 0.75, 2.15
+    px = (240 - 50) / (high - low)
+    assert all(min(abs(at - level) for level in (1.0, 2.0)) * px > 6.5 for at in places)
+    assert all(abs(at - gain) * px < 16 for at in places)
