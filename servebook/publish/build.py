@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from servebook.errors import BuildError, ServebookError
+from servebook.publish.fixed import seldom_collected
 from servebook.publish.making import Load, Making, Page, Site
 from servebook.publish.places import campaign_folders, home
 from servebook.publish.release import writable
@@ -113,7 +114,11 @@ def build(
     texts = load_texts(base / "report" / "text", language)  # its faults are told before the work
     writable(output)
     place = (notebooks or base / "notebooks").resolve()
-    with speaking(texts), contextlib.nullcontext(workers) if workers else Workers() as started:
+    with (
+        seldom_collected(),
+        speaking(texts),
+        contextlib.nullcontext(workers) if workers else Workers() as started,
+    ):
         site = Site(base, started, report, language, force)
         failures = _pages(roots, output, site, place, load)
     if len(failures) == 1:

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from servebook.publish import text
-from servebook.publish.names import ABSENT
-from servebook.publish.tabular import Kind, Table
+from servebook.publish.names import ABSENT, Kind, Table
 
 __all__ = ["Layout", "breakable", "laid_out"]
 

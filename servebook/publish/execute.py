@@ -29,6 +29,7 @@ from nbformat import NotebookNode
 from servebook.errors import BuildError
 from servebook.publish.kernel import end, kernel_class
 from servebook.publish.scratch import scratch
+from servebook.publish.without import without
 
 if TYPE_CHECKING:
     from servebook.publish.forks import Zygote
@@ -293,7 +294,8 @@ def quiet() -> Iterator[None]:
     """Keep off the terminal what papermill and jupyter_client say; for all threads at once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import papermill  # noqa: F401 - warns of its own dependencies
+        with without("pyarrow"):  # which would be for notebooks in Hadoop
+            import papermill  # noqa: F401 - warns of its own dependencies
 
         logging.getLogger("papermill").setLevel(logging.CRITICAL)
         logging.getLogger("papermill.translators").setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What notebooks, the driver and the page agree on: MIME types, and the sign for what is absent.
+"""What notebooks, driver and page agree on: MIME types, what a table is, the sign of absence.
 
 Imports nothing, because the driver needs these names, but neither pandas nor Altair.
 """
@@ -6,8 +6,14 @@ Imports nothing, because the driver needs these names, but neither pandas nor Al
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
-__all__ = ["ABSENT", "KINDS", "PARQUET_MIME", "SPEC_MIME"]
+__all__ = ["ABSENT", "KINDS", "PARQUET_MIME", "SPEC_MIME", "UNITS", "Kind", "Table"]
+
+Kind = Literal["number", "integer", "boolean", "time", "text"]
+Table = dict[str, Any]
+#: The columns whose cells are units.
+UNITS = ("Unit", "unit")
 
 ABSENT = "–"
 SPEC_MIME = "application/vnd.vegalite.v6+json"

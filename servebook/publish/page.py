@@ -30,9 +30,8 @@ from servebook.publish import columns, text, words
 from servebook.publish.about import About
 from servebook.publish.collect import Content
 from servebook.publish.csp import policy
-from servebook.publish.names import ABSENT, KINDS
+from servebook.publish.names import ABSENT, KINDS, UNITS
 from servebook.publish.pack import deflated, pack, shared_config
-from servebook.publish.tabular import UNITS
 
 __all__ = [
     "MOST_ROWS",
@@ -329,8 +328,12 @@ _prepared: dict[Path, _Exporter] = {}
 
 
 def prepare(template: Path) -> None:
-    """Have the template ready for the next ``render``, while there is nothing to render yet."""
-    _prepared[template] = _exporter(template)
+    """Have ready what the next ``render`` needs, while there is nothing to render yet."""
+    exporter = _prepared[template] = _exporter(template)
+    for part in sorted(template.glob("*.j2")):  # each is compiled when it is first asked for
+        exporter.environment.get_template(part.name)
+    code("a = 1")  # what Pygments and mistune look for is compiled for the first text
+    markdown("a")
 
 
 def _exporter(template: Path) -> _Exporter:

@@ -12,24 +12,19 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from servebook.publish import words
-from servebook.publish.names import ABSENT
+from servebook.publish.names import ABSENT, UNITS, Kind, Table
 
 __all__ = ["ABSENT", "UNITS", "Kind", "Table", "round_float", "table"]
-
-Kind = Literal["number", "integer", "boolean", "time", "text"]
-Table = dict[str, Any]
 
 DIGITS = 6
 #: What is closer to 0 is written by its power of ten.
 LEAST = 1e-5
-#: The columns whose cells are units.
-UNITS = ("Unit", "unit")
 
 
 def round_float(value: float, digits: int = DIGITS) -> float | None:

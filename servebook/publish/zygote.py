@@ -34,12 +34,14 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 from servebook.errors import ServebookError
+from servebook.publish.fixed import seldom_collected
+from servebook.publish.without import without
 
 __all__ = ["main"]
 
@@ -59,7 +61,7 @@ def _import_all(names: Sequence[str] = ()) -> None:
     """What kernels need: the chapters of these names and what they import, else all of them."""
     from servebook.publish import chapters
 
-    with _without_debugger():
+    with without("debugpy"):  # setting up a debugger takes half of a kernel's start
         importlib.import_module("ipykernel.debugger")
     for name in (*_LATER, "servebook.publish.display", "servebook.read.campaign"):
         importlib.import_module(name)
@@ -67,17 +69,6 @@ def _import_all(names: Sequence[str] = ()) -> None:
         # One that cannot be imported fails in the notebook that needs it, with its cell named.
         with contextlib.suppress(Exception):
             importlib.import_module(f"{chapters.__name__}.{name}")
-
-
-@contextlib.contextmanager
-def _without_debugger() -> Iterator[None]:
-    """Have ipykernel find no debugger: setting one up takes half of a kernel's start."""
-    modules: dict[str, Any] = sys.modules
-    modules["debugpy"] = None  # as of a package that is not there
-    try:
-        yield
-    finally:
-        del modules["debugpy"]
 
 
 def _read_ahead(root: str) -> int:
@@ -282,10 +273,11 @@ def main() -> NoReturn:
     if sys.path[0] in ("", str(Path.cwd())):
         del sys.path[0]
     _, _, first, *names = sys.argv
-    reading = _read_ahead(first) if first else 0
-    _import_all(names)
-    _send(channel, {"ready": os.getpid()})
-    _serve(channel, reading)
+    with seldom_collected():
+        reading = _read_ahead(first) if first else 0
+        _import_all(names)
+        _send(channel, {"ready": os.getpid()})
+        _serve(channel, reading)
 
 
 if __name__ == "__main__":

@@ -199,3 +199,16 @@ def test_wrong_campaigns_are_named(tmp_path: Path, names: list[str], message: st
             (tmp_path / name / "campaign.yaml").write_text("")
     with pytest.raises(BuildError, match=message):
         build([tmp_path / name for name in names], tmp_path / "report")
+
+
+def test_the_process_that_drives_a_build_imports_no_tables() -> None:
+    """Kernels have them; here they would cost as much as the whole of what it does."""
+    script = (
+        "import sys, contextlib\nfrom servebook.publish import build\n"
+        "with contextlib.ExitStack() as stack:\n    build._ready_to_run(stack)\n"
+        "print(sorted({'altair', 'numpy', 'pandas', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
