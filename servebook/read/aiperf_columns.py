@@ -1,173 +1,57 @@
-"""Usual record lines of AIPerf as columns: as little work for each record as can be.
+"""Usual records of AIPerf, checked many at once, as columns.
 
-Nine tenths of a token-level line are one list of gaps. It is cut out: simdjson hands it over as an
-array, and msgspec takes the few values that a request needs from the rest, many of which are then
-checked at once. Whatever is not as AIPerf writes it (an escape, a name where it does not belong, an
-error, a cancelled request, a value of another kind or out of bounds) goes the long way of
-``aiperf_records.request``, which decides what it is and says why a line cannot be used. So both
-ways give the same, and this one only decides whether it may. (One thing it passes over: a number
-beyond all floats, such as 1e999, in a value that nobody reads.)
+A record with a value out of bounds goes the long way, as any other that is not as it should be
+(``aiperf_usual``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
-import simdjson
 
 from servebook.gap_table import Lengths
 from servebook.read.aiperf_batch import MISSING, NOTHING, Batch
 from servebook.read.aiperf_summary import UNIT_TO_NS, Settings
+from servebook.read.aiperf_usual import NO_SPAN, Record, Span, Value
 from servebook.read.values import LONGEST_NS, MAX_TOKENS
 
-__all__ = ["MISSING", "Batch", "Parser", "Usual", "checked"]
+__all__ = ["MISSING", "Batch", "checked"]
 
 #: Whole numbers up to here are exact in a float.
 _EXACT = 2.0**53
 _EPOCH_NS = (10**18, 4_102_444_800 * 10**9)
-_NAME = b"inter_chunk_latency"
-_BEFORE = b'"inter_chunk_latency":{"value":['
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-#: Of another one the long way says that it is none of time. A literal makes no text of each.
-_Unit = Literal["ns", "us", "ms", "sec", "s"]
+def checked(
+    records: Sequence[Record], gaps: Sequence[Any], counts: Ints | None, settings: Settings
+) -> tuple[Batch, Bools]:
+    """The columns of the records that are within bounds, and which those are.
 
-
-class _Span(msgspec.Struct, frozen=True, gc=False):
-    value: float
-    unit: _Unit
-
-
-class _Number(msgspec.Struct, frozen=True, gc=False):
-    """A metric whose unit is of no matter."""
-
-    value: float
-
-
-class _Cut(msgspec.Struct, frozen=True, gc=False):
-    """The metric whose list was cut out."""
-
-    value: None
-    unit: _Unit
-
-
-_NO_SPAN, _NO_NUMBER, _NO_CUT = _Span(np.nan, "ns"), _Number(np.nan), _Cut(None, "ns")
-
-
-class _About(msgspec.Struct, gc=False):
-    x_request_id: str
-    request_start_ns: int
-    credit_issued_ns: int | None = None
-    request_end_ns: int | None = None
-    session_num: int | None = None
-    turn_index: int | None = None
-    phase_index: int | None = None
-    conversation_id: str | None = None
-    phase_kind: str | None = None
-    benchmark_phase: str | None = None
-    credit_phase: str | None = None
-    was_cancelled: bool | None = None
-
-
-class _Metrics(msgspec.Struct, gc=False):
-    output_sequence_length: _Number
-    inter_chunk_latency: _Cut = _NO_CUT
-    time_to_first_token: _Span = _NO_SPAN
-    ttft: _Span = _NO_SPAN
-    request_latency: _Span = _NO_SPAN
-    input_sequence_length: _Number = _NO_NUMBER
-    usage_prompt_cache_read_tokens: _Number = _NO_NUMBER
-    usage_completion_tokens: _Number = _NO_NUMBER
-    osl_mismatch_diff_pct: _Number = _NO_NUMBER
-
-
-class _Record(msgspec.Struct, gc=False):
-    metadata: _About
-    metrics: _Metrics
-    error: None = None
-
-
-class Usual(NamedTuple):
-    """One usual record, not checked yet.
-
-    ``gaps``: doubles in their unit as a buffer, whole ns as an array of 32-bit numbers, or None.
+    ``gaps`` and ``counts`` are those of ``aiperf_usual.Taken``.
     """
-
-    record: _Record
-    gaps: Any
-
-
-class Parser:
-    """Takes usual records apart."""
-
-    def __init__(self) -> None:
-        self._numbers = simdjson.Parser()
-        self._rest = msgspec.json.Decoder(_Record)
-
-    def usual(self, line: bytes) -> Usual | None:
-        """The values of a line, not checked yet; None where it is not a usual record."""
-        try:
-            return self._usual(line)
-        except msgspec.DecodeError:
-            return None
-        except (ValueError, TypeError, AttributeError, RuntimeError):
-            self._numbers = simdjson.Parser()  # the old one may hold a document
-            return None
-
-    def _usual(self, line: bytes) -> Usual | None:
-        start = line.find(_BEFORE)
-        if start < 0:
-            rest, gaps = line, None
-        else:
-            start += len(_BEFORE) - 1
-            end = line.find(b"]", start) + 1
-            values: Any = self._numbers.parse(line[start:end])
-            gaps = values.as_buffer(of_type="d") if len(values) else None
-            del values
-            if line.find(b'"value"', end, line.find(b"}", end)) >= 0:
-                return None  # the last of two counts
-            rest = b"null".join((line[:start], line[end:]))
-        # Without an escape, no name is spelled in another way and no string holds a quote.
-        if b"\\" in rest or not rest.isascii() or (start >= 0 and rest.count(_NAME) != 1):
-            return None
-        return self._of(rest, gaps, start >= 0)
-
-    def without_list(self, rest: memoryview, gap_ns: npt.NDArray[np.int32] | None) -> Usual | None:
-        """As ``usual`` for the parts of a line into which ``aiperf_lists`` took it."""
-        try:
-            return self._of(rest, gap_ns, gap_ns is not None)
-        except msgspec.DecodeError:
-            return None
-
-    def _of(self, rest: bytes | memoryview, gaps: Any, was_cut: bool) -> Usual | None:
-        record = self._rest.decode(rest)
-        if record.metadata.was_cancelled:
-            return None
-        has_list = record.metrics.inter_chunk_latency is not _NO_CUT
-        return Usual(record, gaps) if has_list == was_cut else None
-
-
-def checked(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
-    """The columns of the records that are within bounds, and which those are."""
-    batch, good = _batch(records, settings)
+    batch, good = _batch(records, gaps, counts, settings)
     if not good.all():
+        if counts is not None:
+            gaps = np.split(gaps[0], np.cumsum(counts)[:-1])
         kept = [one for one, fine in zip(records, good, strict=True) if fine]
-        batch = _batch(kept, settings)[0] if kept else NOTHING
+        own = [one for one, fine in zip(gaps, good, strict=True) if fine]
+        batch = _batch(kept, own, None, settings)[0] if kept else NOTHING
     return batch, good
 
 
-def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
+def _batch(
+    records: Sequence[Record], gaps: Sequence[Any], counts: Ints | None, settings: Settings
+) -> tuple[Batch, Bools]:
     """The columns of all records, and which of them are within bounds."""
-    about = [one.record.metadata for one in records]
-    metrics = [one.record.metrics for one in records]
+    about = [one.metadata for one in records]
+    metrics = [one.metrics for one in records]
     names = [one.x_request_id for one in about]
     good = np.array([name.isprintable() and name != "" for name in names])
 
@@ -184,7 +68,7 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
         good &= none | ((found >= low) & (found < high))
         return found
 
-    def span(given: list[_Span]) -> tuple[Ints, Bools]:
+    def span(given: list[Span]) -> tuple[Ints, Bools]:
         nonlocal good
         values = np.array([one.value for one in given])
         there = ~np.isnan(values)
@@ -193,7 +77,7 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
             good &= ~there | ((values >= 0) & (values < min(_EXACT, LONGEST_NS)))
         return np.rint(np.where(good & there, values, 0.0)).astype(np.int64), there
 
-    def count(given: list[_Number]) -> tuple[Ints, Bools]:
+    def count(given: list[Value]) -> tuple[Ints, Bools]:
         nonlocal good
         values = np.array([one.value for one in given])
         there = ~np.isnan(values)
@@ -207,7 +91,7 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
     turn = whole([one.turn_index for one in about], 0, 2**53, 0)
     phase_index = whole([one.phase_index for one in about], 0, 2**53, -1)
     ttft, has_ttft = span(
-        [one.ttft if one.time_to_first_token is _NO_SPAN else one.time_to_first_token
+        [one.ttft if one.time_to_first_token is NO_SPAN else one.time_to_first_token
          for one in metrics]
     )  # fmt: skip
     latency, has_latency = span([one.request_latency for one in metrics])
@@ -226,9 +110,12 @@ def _batch(records: Sequence[Usual], settings: Settings) -> tuple[Batch, Bools]:
     requested = np.rint(np.where(good, wanted, 0.0)).astype(np.int64)
     produced = np.where(has_usage & (usage > 0), usage, osl)
     short = asked & (requested > 0) & (produced > 0) & (produced < requested)
-    counts, gap_ns, fine = _gaps(
-        [one.gaps for one in records], [one.inter_chunk_latency.unit for one in metrics]
-    )
+    fine = np.ones(len(good), bool)
+    if counts is None:
+        units = [one.inter_chunk_latency.unit for one in metrics]
+        counts, gap_ns, fine = _gaps(gaps, units)
+    else:
+        gap_ns = gaps[0].copy()
     return Batch(
         request_id=names,
         conversation=[one.conversation_id for one in about],

@@ -13,21 +13,21 @@ import ctypes
 import functools
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PAD", "SOURCE", "SWITCH", "Lists", "digest", "library"]
+__all__ = ["PAD", "SOURCE", "SWITCH", "Found", "Lists", "digest", "library"]
 
 SWITCH = "SERVEBOOK_COMPILED"
 SOURCE = Path(__file__).with_suffix(".c")
 #: So many bytes behind a block are looked at, whatever they are.
 PAD = 64
 
-_MOST_LINES = 4096
+#: Room for so many lines, and for twice as many where there are more.
+_SOME_LINES = 4096
 #: A number and its comma take no less.
 _LEAST_BYTES = 4
 
@@ -63,44 +63,66 @@ def _declared(functions: Any) -> Any:
     return functions
 
 
+class Found(NamedTuple):
+    """Lines of a block taken apart; it holds until the next block is.
+
+    Of each line: where it begins and ends in the block, line feed included, and its rest in
+    ``rests``, and how many of ``gap_ns`` are its own (0: it has no list). The rest is ASCII without
+    escapes, which names the list of gaps once or never, and has null in its place. A line that is
+    to be read in another way has -1 gaps, and no rest.
+    """
+
+    begins: list[int]
+    ends: list[int]
+    rest_begins: list[int]
+    rest_ends: list[int]
+    counts: npt.NDArray[np.int64]
+    rests: memoryview
+    gap_ns: npt.NDArray[np.int32]
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is a line to be read in another way."""
+        return bool((self.counts < 0).any())
+
+    def gaps(self) -> list[npt.NDArray[np.int32] | None]:
+        """The gaps of each line in ns; None where it is to be read in another way."""
+        ends = np.cumsum(np.maximum(self.counts, 0))[:-1]
+        each = np.split(self.gap_ns, ends) if len(self.counts) else []
+        return [None if n < 0 else one for n, one in zip(self.counts, each, strict=True)]
+
+
 class Lists:
     """Takes blocks of lines apart, in memory that the next block takes again."""
 
     def __init__(self, functions: Any) -> None:
         self._take = functions.servebook_aiperf_lists
-        self._room = 0
-        self._lines = np.empty((_MOST_LINES, 3), np.int64)
+        self._lines = np.empty((_SOME_LINES, 3), np.int64)
+        self._rests, self._gaps = np.empty(0, np.uint8), np.empty(0, np.int32)
 
-    def take(
-        self, block: memoryview
-    ) -> Iterator[tuple[memoryview, memoryview | None, npt.NDArray[np.int32] | None]]:
-        """Each line with its line feed, its rest and its gaps in ns (None: it has no list).
-
-        The rest is that of JSON in ASCII without escapes, which names the list of gaps once or
-        never, and has null in its place; None for a line that is to be read in another way. The
-        block ends with a line feed, and ``PAD`` bytes follow it in memory.
-        """
-        if len(block) > self._room:
-            self._room = len(block)
-            self._rests = np.empty(self._room, np.uint8)
-            self._gaps = np.empty(self._room // _LEAST_BYTES + 1, np.int32)
+    def take(self, block: memoryview) -> Found:
+        """The lines of a block, which ends with a line feed and has ``PAD`` bytes behind it."""
+        if len(block) > len(self._rests):
+            self._rests = np.empty(len(block), np.uint8)
+            self._gaps = np.empty(len(block) // _LEAST_BYTES + 1, np.int32)
         text = np.frombuffer(block, np.uint8).ctypes.data
-        rests, gaps = self._rests.ctypes.data, self._gaps.ctypes.data
-        rest_of = self._rests.data
-        begin = rest_begin = done = 0  # done: gaps
-        while begin < len(block):
+        at = end = rest_end = n_gaps = 0
+        while end < len(block):
+            if at == len(self._lines):
+                self._lines = np.concatenate([self._lines, np.empty_like(self._lines)])
+            own = self._lines[at:]
             n = self._take(
-                *(text + begin, len(block) - begin, rests + rest_begin, gaps + 4 * done),
-                *(len(self._gaps) - done, self._lines.ctypes.data, len(self._lines)),
+                *(text + end, len(block) - end, self._rests.ctypes.data + rest_end),
+                *(self._gaps.ctypes.data + 4 * n_gaps, len(self._gaps) - n_gaps),
+                *(own.ctypes.data, len(own)),
             )
-            found = self._lines[:n] + np.array([begin, rest_begin, 0])
-            for end, rest_end, count in found.tolist():
-                line = block[begin:end]
-                begin = end
-                if count < 0:
-                    yield line, None, None
-                    continue
-                own = self._gaps[done : done + count] if count else None
-                yield line, rest_of[rest_begin:rest_end], own
-                done += count
-                rest_begin = rest_end
+            own[:n, :2] += (end, rest_end)
+            n_gaps += int(own[:n, 2].clip(0).sum())
+            at += n
+            end, rest_end = own[n - 1, :2].tolist()
+        ends, rest_ends, counts = self._lines[:at].T
+        ends, rest_ends = ends.tolist(), rest_ends.tolist()
+        return Found(
+            [0, *ends[:-1]], ends, [0, *rest_ends[:-1]], rest_ends,
+            counts.copy(), self._rests.data, self._gaps[:n_gaps],
+        )  # fmt: skip

@@ -20,11 +20,12 @@ import pyarrow as pa
 from servebook.errors import DumpError
 from servebook.gap_table import InFile, InMemory, Lengths, narrow
 from servebook.read.aiperf_batch import MISSING, Batch, joined, part_of
-from servebook.read.aiperf_columns import Parser, Usual, checked
+from servebook.read.aiperf_columns import checked
 from servebook.read.aiperf_lists import Lists, library
 from servebook.read.aiperf_records import BadRecordError, count_of_usage, object_of, request
 from servebook.read.aiperf_summary import Settings
-from servebook.read.line_blocks import bare, lines_of
+from servebook.read.aiperf_usual import Parser, Taken
+from servebook.read.line_blocks import lines_of
 from servebook.read.records import Aside
 from servebook.read.spool import write
 from servebook.read.values import whole
@@ -91,36 +92,27 @@ def read_piece(
     return out.end()
 
 
-#: A line, and its values where it is a usual one.
-_Taken = tuple[bytes | memoryview, Usual | None]
-
-
-def _batches(lines: Iterable[bytes] | Iterable[memoryview]) -> Iterator[list[_Taken]]:
+def _batches(lines: Iterable[bytes] | Iterable[memoryview]) -> Iterator[Taken]:
     """The lines, some at a time, each until the next are asked for; damage comes behind them."""
     parser, functions = Parser(), library()
     lists = None if functions is None else Lists(functions)
-    batch: list[_Taken] = []
+    batch: list[bytes] = []
     size = 0
     try:
         for one in lines:
             if isinstance(one, memoryview) and lists is not None:
-                yield [(line, _usual(parser, line, rest, ns)) for line, rest, ns in lists.take(one)]
+                yield parser.of_block(one, lists.take(one))
                 continue
             own = lines_of(one) if isinstance(one, memoryview) else [one]
-            batch += [(line, parser.usual(line)) for line in own]
+            batch += own
             size += sum(map(len, own))
             if len(batch) >= _BATCH or size >= _BATCH_BYTES:
-                yield batch
+                yield parser.of_lines(batch)
                 batch, size = [], 0
     except DumpError:
-        yield batch
+        yield parser.of_lines(batch)
         raise
-    yield batch
-
-
-def _usual(parser: Parser, line: memoryview, rest: memoryview | None, gap_ns: Any) -> Usual | None:
-    found = None if rest is None else parser.without_list(rest, gap_ns)
-    return found or parser.usual(bare(bytes(line)))
+    yield parser.of_lines(batch)
 
 
 class _Building:
@@ -140,14 +132,16 @@ class _Building:
         self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
         self.other_gaps: list[Lengths] = []
 
-    def add(self, taken: Sequence[_Taken]) -> None:
+    def add(self, taken: Taken) -> None:
         """Add the next lines, in order, whichever way each goes."""
-        records = [one for _, one in taken if one is not None]
-        batch, good = checked(records, self.settings) if records else (None, np.empty(0, bool))
-        fine = np.zeros(len(taken), bool)
-        fine[[one is not None for _, one in taken]] = good
-        lines = self.n_lines + np.arange(1, len(taken) + 1)
-        self.n_lines += len(taken)
+        records = [one for one in taken.records if one is not None]
+        batch, good = None, np.empty(0, bool)
+        if records:
+            batch, good = checked(records, taken.gaps, taken.counts, self.settings)
+        fine = np.zeros(len(taken.records), bool)
+        fine[[one is not None for one in taken.records]] = good
+        lines = self.n_lines + np.arange(1, len(fine) + 1)
+        self.n_lines += len(fine)
         if batch is not None and fine.all():
             self._add(batch, lines)
             return
@@ -158,7 +152,7 @@ class _Building:
             if batch is not None and n > done:
                 self._add(part_of(batch, done, n), lines[fine][done:n])
                 done = n
-            self._long_way(int(lines[index]), bare(bytes(taken[index][0])))
+            self._long_way(int(lines[index]), taken.line(index))
         if batch is not None and fine.sum() > done:
             self._add(part_of(batch, done, int(fine.sum())), lines[fine][done:])
 

@@ -16,7 +16,7 @@ from servebook.read.codecs import open_unpacked
 __all__ = ["PAD", "RANGE_BYTES", "bare", "blocks_between", "lines_of", "ranges"]
 
 #: What is read at once stays in the processor's cache.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 21
 #: Room for the line that begins before what is read; more is taken where it is longer.
 _LONG = 1 << 17
 #: So many bytes can be read behind a block.

@@ -23,12 +23,19 @@ BEFORE, AFTER = b'{"metrics":{"inter_chunk_latency":{"value":[', b'],"unit":"ms"
 def taken(texts: list[str]) -> list[list[int] | None]:
     """The gaps of each list in ns; None where it is refused."""
     block = block_of([BEFORE + text.encode() + AFTER for text in texts])
-    found = [
-        None if rest is None else ([] if ns is None else ns.tolist())
-        for _, rest, ns in Lists(needs_library()).take(block)
-    ]
+    found = Lists(needs_library()).take(block).gaps()
     assert len(found) == len(texts)
-    return found
+    return [None if ns is None else ns.tolist() for ns in found]
+
+
+def parts(lines: list[bytes], lists: Lists) -> list[tuple[bytes, bytes | None]]:
+    """The lines as they lie in the block, and their rests."""
+    block = block_of(lines)
+    found = lists.take(block)
+    return [
+        (bytes(block[a:b]), None if n < 0 else bytes(found.rests[c:d]))
+        for a, b, c, d, n in zip(*found[:5], strict=True)
+    ]
 
 
 def by_floats(text: str) -> list[int]:
@@ -132,34 +139,31 @@ def test_the_rest_of_a_line_has_null_for_the_list() -> None:
         b'"inter_chunk_latency":{"value":[',
         BEFORE + b"9.5" + AFTER,
     ]
-    found = list(Lists(needs_library()).take(block_of(lines)))
-    assert [bytes(line) for line, _, _ in found] == [line + b"\n" for line in lines]
-    rests = [None if rest is None else bytes(rest) for _, rest, _ in found]
+    lists = Lists(needs_library())
+    found = parts(lines, lists)
+    assert [line for line, _ in found] == [line + b"\n" for line in lines]
+    rests = [rest for _, rest in found]
     null = (BEFORE + AFTER).replace(b"[]", b"null")
     assert rests[:4] == [null, lines[1], b"", null + b"\r"]
     assert rests[4:10] == [None] * 6
     assert rests[10:] == [b"k" * 9 + null[12:-8], None, None, null]
-    counts = [None if ns is None else ns.tolist() for _, _, ns in found]
-    assert counts == [
-        *([1_500_000, 2_500_000], None, None, [1_500_000, 2_500_000], *[None] * 6, [5_500_000]),
-        *(None, None, [9_500_000]),
-    ]
+    counts = lists.take(block_of(lines)).counts.tolist()
+    assert counts == [2, 0, 0, 2, *[-1] * 6, 1, -1, -1, 1]
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", BEFORE + b"1.5" + AFTER, BEFORE])
 def test_more_lines_than_fit_at_once(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiperf_lists, "_MOST_LINES", 7)
-    lists = Lists(needs_library())
+    monkeypatch.setattr(aiperf_lists, "_SOME_LINES", 7)
     for n in (1, 7, 8, 20):
         marked = [line + b"%d" % at for at in range(n)]
-        found = list(lists.take(block_of(marked)))
-        assert [bytes(one) for one, _, _ in found] == [one + b"\n" for one in marked]
-        if line == BEFORE:
-            assert all(rest is None for _, rest, _ in found)
-        else:
-            null = line.replace(b"[1.5]", b"null")
-            rests = [b"" if rest is None else bytes(rest) for _, rest, _ in found]
-            assert rests == [null + b"%d" % at for at in range(n)]
+        lists = Lists(needs_library())
+        found = parts(marked, lists)
+        assert [one for one, _ in found] == [one + b"\n" for one in marked]
+        null = line.replace(b"[1.5]", b"null")
+        rests = [None if line == BEFORE else null + b"%d" % at for at in range(n)]
+        assert [rest for _, rest in found] == rests
+        gap_ns = lists.take(block_of(marked)).gap_ns
+        assert gap_ns.tolist() == [1_500_000] * (n if b"1.5" in line else 0)
 
 
 def test_files_of_gaps_are_the_same_bytes_either_way(

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 
 from servebook.gap_table import InFile
 from servebook.read import aiperf_join, aiperf_piece, aiperf_split, line_blocks
-from servebook.read.aiperf_columns import Parser, checked
+from servebook.read.aiperf_columns import checked
 from servebook.read.aiperf_join import join
 from servebook.read.aiperf_piece import read_piece
 from servebook.read.aiperf_records import object_of, parse, request
 from servebook.read.aiperf_split import read_lines
 from servebook.read.aiperf_summary import Settings
+from servebook.read.aiperf_usual import Parser
 from servebook.read.records import Requests
 from servebook.read.spool import write
 from servebook.read.values import gaps
@@ -88,7 +89,7 @@ def test_fixtures(path: Path) -> None:
     parser = Parser()
     for line in lines:  # ok requests with gaps have the usual form
         if request(object_of(line), SETTINGS)[0]["status"] == "ok" and b'"value":[' in line:
-            assert parser.usual(line) is not None
+            assert parser.of_lines([line]).records[0] is not None
 
 
 usual = st.floats(0, 99_999, allow_nan=False).map(lambda x: repr(round(x, 6)))
@@ -109,9 +110,10 @@ odd = st.sampled_from(
 def test_numbers_are_those_of_a_json_parser(numbers: list[str]) -> None:
     expected = gaps(json.loads(f"[{','.join(numbers)}]"), 1e6)
     line = with_gaps(",".join(numbers))
-    record = Parser().usual(line)
+    taken = Parser().of_lines([line])
+    (record,) = taken.records
     assert record is not None
-    batch, good = checked([record], SETTINGS)
+    batch, good = checked([record], taken.gaps, taken.counts, SETTINGS)
     assert good.all()
     np.testing.assert_array_equal(batch.gap_ns, expected)
 
