@@ -91,12 +91,13 @@ static inline uint64_t no_digits(const uint8_t *p)
    three before a point on hold what counts: up to 3 digits, the point, 8 digits. */
 static int64_t usual(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end)
 {
-    enum { X = 15, MOST_DIGITS = 40 };
+    enum { X = 15, MOST_DIGITS = 62, TOGETHER = 4 };
     /* What is kept of the bytes before the point, by their number, and of those behind it. */
     static const uint8_t before[4][16] = {
         {0}, {0, 0, X, 0, X, X, X, X, X, X, X, X}, {0, X, X, 0, X, X, X, X, X, X, X, X},
         {X, X, X, 0, X, X, X, X, X, X, X, X}};
     static const uint8_t behind[MOST_DIGITS + 4 + 16] = {
+        X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X,
         X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X,
         X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X};
     const __m128i low = _mm_set1_epi16(0xff), ten = _mm_set1_epi16(10);
@@ -108,35 +109,39 @@ static int64_t usual(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_
     const __m128i bias = _mm_setr_epi32(0, 0, INT32_MIN + 43000000, 0);
     const __m128i least = _mm_setr_epi32(INT32_MIN, INT32_MIN, INT32_MIN + 60000000, INT32_MIN);
     __m128i near_half = _mm_setzero_si128();
-    const uint8_t *begin = p, *point, *at;
-    uint64_t mask = no_digits(p);
-    for (int64_t n = 0; n < room; begin = at + 1) {
-        for (; !mask; mask = no_digits(p))
-            p += 64;
-        point = p + __builtin_ctzll(mask);
-        mask &= mask - 1;
-        if (*point != '.')
-            return -1;
-        for (; !mask; mask = no_digits(p))
-            p += 64;
-        at = p + __builtin_ctzll(mask);
-        mask &= mask - 1;
-        size_t n_before = (size_t)(point - begin), n_behind = (size_t)(at - point) - 1;
-        if (n_before - 1 > 2 || n_behind - 1 >= MOST_DIGITS || (*begin == '0' && n_before > 1))
-            return -1;
-        __m128i v = load(point - 3);
-        v = _mm_and_si128(v, load(before[n_before]));
-        v = _mm_and_si128(v, load(behind + MOST_DIGITS - n_behind));
-        v = _mm_add_epi16(_mm_mullo_epi16(_mm_and_si128(v, low), ten), _mm_srli_epi16(v, 8));
-        v = _mm_madd_epi16(v, weights);
-        __m128i product = _mm_mul_epu32(_mm_add_epi32(v, round), scale);
-        __m128i ns = _mm_add_epi32(product, _mm_shuffle_epi32(v, 1));
-        ns = _mm_add_epi32(ns, _mm_shuffle_epi32(product, 3));
-        gaps[n++] = _mm_cvtsi128_si32(ns);
-        near_half = _mm_or_si128(near_half, _mm_cmplt_epi32(_mm_add_epi32(product, bias), least));
-        if (*at != ',') {
-            *end = at;
-            return *at == ']' && !_mm_movemask_epi8(near_half) ? n : -1;
+    for (int64_t n = 0; n < room;) {
+        /* Of so many numbers the 64 bytes from here on hold all, or nearly always. */
+        uint64_t mask = no_digits(p);
+        const uint8_t *from = p;
+        for (int k = 0; k < TOGETHER && n < room; k++) {
+            uint64_t behind_it = mask & (mask - 1);
+            if (!behind_it) {
+                if (!k)
+                    return -1;
+                break;
+            }
+            const uint8_t *point = from + __builtin_ctzll(mask);
+            const uint8_t *at = from + __builtin_ctzll(behind_it);
+            mask = behind_it & (behind_it - 1);
+            size_t n_before = (size_t)(point - p), n_behind = (size_t)(at - point) - 1;
+            if (*point != '.' || n_before - 1 > 2 || !n_behind || (*p == '0' && n_before > 1))
+                return -1;
+            __m128i v = load(point - 3);
+            v = _mm_and_si128(v, load(before[n_before]));
+            v = _mm_and_si128(v, load(behind + MOST_DIGITS - n_behind));
+            v = _mm_add_epi16(_mm_mullo_epi16(_mm_and_si128(v, low), ten), _mm_srli_epi16(v, 8));
+            v = _mm_madd_epi16(v, weights);
+            __m128i product = _mm_mul_epu32(_mm_add_epi32(v, round), scale);
+            __m128i ns = _mm_add_epi32(product, _mm_shuffle_epi32(v, 1));
+            ns = _mm_add_epi32(ns, _mm_shuffle_epi32(product, 3));
+            gaps[n++] = _mm_cvtsi128_si32(ns);
+            product = _mm_add_epi32(product, bias);
+            near_half = _mm_or_si128(near_half, _mm_cmplt_epi32(product, least));
+            p = at + 1;
+            if (*at != ',') {
+                *end = at;
+                return *at == ']' && !_mm_movemask_epi8(near_half) ? n : -1;
+            }
         }
     }
     return -1;
