@@ -7,8 +7,11 @@ libyaml where it is there: ten times faster.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,9 @@ import yaml as pyyaml  # type: ignore[import-untyped]
 from servebook.errors import DumpError
 from servebook.read.codecs import DAMAGED
 from servebook.read.files import MAX_TEXT_BYTES, open_bytes
+from servebook.read.json_inside import Place, objects_inside
 
-__all__ = ["MAX_YAML_BYTES", "json_value", "main_document", "read_bytes", "yaml"]
+__all__ = ["MAX_YAML_BYTES", "json_value", "main_document", "read_bytes", "slim_document", "yaml"]
 
 #: YAML takes some fifty times the time of JSON; no client writes one of this size.
 MAX_YAML_BYTES = 4 << 20
@@ -86,6 +90,33 @@ def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
     if len(data) > limit:
         raise ValueError(f"more than {limit >> 20} MiB unpacked, the most that is read")
     return data
+
+
+def slim_document(
+    path: Path, name: str, expected: str, keep: Mapping[Place, Callable[[Any], Any]]
+) -> Any:
+    """As ``main_document``, with the elements of the lists in ``keep`` cut down as they are read.
+
+    So a document of many requests takes the memory of what is kept of them. One that is no whole
+    JSON value, or has a key twice, is read as ever.
+    """
+    with contextlib.suppress(DumpError):
+        found = list(itertools.islice(objects_inside(path, keep, unique=True), 2))
+        if len(found) == 1 and found[0][2] is None:
+            return found[0][1]
+    value = main_document(path, name, expected)
+    for place, cut in keep.items():
+        _cut_down(value, place, cut)
+    return value
+
+
+def _cut_down(value: Any, place: Place, cut: Callable[[Any], Any]) -> None:
+    for one in value if isinstance(value, list) else [value]:
+        inner = one.get(place[0]) if isinstance(one, dict) else None
+        if len(place) > 1:
+            _cut_down(inner, place[1:], cut)
+        elif isinstance(inner, list):
+            inner[:] = map(cut, inner)
 
 
 def main_document(path: Path, name: str, expected: str) -> Any:

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import defaultdict
@@ -19,8 +20,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from servebook.errors import DumpError
-from servebook.read.documents import json_value, main_document, read_bytes
+from servebook.read.documents import json_value, read_bytes, slim_document
 from servebook.read.errorkind import error_kind
 from servebook.read.files import sha256
 from servebook.read.genai_bench_summary import DEFINITIONS, UNITS, Trim, native, scenario, trim
@@ -41,6 +45,7 @@ __all__ = ["FORMAT", "find", "read"]
 
 _POINT = (b'"aggregated_metrics"', b'"num_concurrency"', b'"run_duration"')
 _METADATA = (b'"traffic_scenario"', b'"benchmark_version"', b'"api_backend"')
+_RECORDS = ("individual_request_metrics",)
 _EXPECTED = "a result of genai-bench"
 _PLAIN = re.compile(r"[\w .+-]{1,40}")
 
@@ -66,7 +71,8 @@ def find(files: Sequence[File]) -> list[Source]:
 def read(source: Source) -> Tables:
     """The tables of one point; raises DumpError where nothing of it can be used."""
     path = relative(source.main, source.root)
-    value = object_of(main_document(source.main, path, _EXPECTED))
+    # Twice through the file, since its unit may stand behind the records.
+    value = object_of(slim_document(source.main, path, _EXPECTED, {_RECORDS: lambda _: None}))
     aggregated = object_of(value.get("aggregated_metrics"))
     unit = value.get("_time_unit", "s")
     if unit not in UNITS:
@@ -75,16 +81,22 @@ def read(source: Source) -> Tables:
     about = _metadata(source, aside)
     records = value.get("individual_request_metrics")
     requests = Requests(str(source.options.get("run_id", source.main.stem)))
-    cut = trim(about, len(records) if isinstance(records, list) else 0)
-    for index, record in enumerate(records if isinstance(records, list) else []):
+    n = len(records) if isinstance(records, list) else 0
+    cut = trim(about, n)
+    numbers = itertools.count()
+
+    def add(record: Any) -> None:
+        index = next(numbers)
         try:
             requests.add(request_id=str(index), phase="profiling", **_row(record, UNITS[unit]))
         except ValueError as error:
             aside.append((None, f"request {index}", str(error)))
+
+    if n:
+        slim_document(source.main, path, _EXPECTED, {_RECORDS: add})
     if len(requests) and not _any_tokens(requests):
         found = "none in any (an embedding or rerank task)"
         raise DumpError(path, "replies with output tokens", found, "leave it out")
-    n = len(records) if isinstance(records, list) else 0
     own = native(aggregated, UNITS[unit], _among_used(requests, cut, n))
     if not len(requests) and not own:
         found = aside[0][2].rpartition(", found ")[2] if aside else "one without any figure"
@@ -105,14 +117,16 @@ def read(source: Source) -> Tables:
 
 
 def _any_tokens(requests: Requests) -> bool:
-    statuses = set(zip(requests.column("status"), requests.column("error_kind"), strict=True))
-    return statuses != {("failed", "stream_error")}
+    if pc.any(pc.not_equal(requests.values("status"), "failed")).as_py():
+        return True
+    kinds = requests.values("error_kind")
+    return kinds.null_count > 0 or set(kinds.unique().to_pylist()) != {"stream_error"}
 
 
 def _among_used(requests: Requests, cut: Trim, n: int) -> Trim:
     """How many of the requests that are used lie in the ends that the client leaves out."""
-    places = [int(name) for name in requests.column("request_id")]
-    return Trim(sum(p < cut.first for p in places), sum(p >= n - cut.last for p in places))
+    places = pc.cast(requests.values("request_id"), pa.int64()).to_numpy()
+    return Trim(int((places < cut.first).sum()), int((places >= n - cut.last).sum()))
 
 
 FORMAT = Format("genai_bench", "runs", find, read, DEFINITIONS)
@@ -184,7 +198,7 @@ def _run(
     }
     if len(requests):
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
-        row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
+        row["streaming"] = requests.values("first_token_ns").null_count < len(requests) or None
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
         row["notes"].append(NO_STARTS)
     else:

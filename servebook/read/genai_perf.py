@@ -25,7 +25,7 @@ import numpy as np
 
 from servebook.errors import DumpError
 from servebook.read.codecs import SUFFIXES
-from servebook.read.documents import json_value, main_document, read_bytes
+from servebook.read.documents import json_value, read_bytes, slim_document
 from servebook.read.files import read_text, sha256
 from servebook.read.genai_perf_records import Call, call_of
 from servebook.read.genai_perf_summary import (
@@ -35,6 +35,7 @@ from servebook.read.genai_perf_summary import (
     native,
     settings,
 )
+from servebook.read.json_inside import Place
 from servebook.read.records import SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
 from servebook.read.values import number, object_of, text, whole
@@ -100,7 +101,9 @@ def read(source: Source) -> Tables:
             runs=table("runs", [_of_summary(source, run_id, asked, own)]),
             set_aside=set_aside(path, others),
         )
-    document = object_of(main_document(parts["export"], path, "a profile export"))
+    document = object_of(
+        slim_document(parts["export"], path, "a profile export", {_REQUESTS: _call})
+    )
     experiments = document.get("experiments")
     experiments = experiments if isinstance(experiments, list) else []
     tables: list[Tables] = []
@@ -119,6 +122,7 @@ def read(source: Source) -> Tables:
 
 
 _PARTS = ("export", "summary", "csv")
+_REQUESTS: Place = ("experiments", "requests")
 FORMAT = Format("genai_perf", "runs", find, read, DEFINITIONS)
 
 
@@ -144,6 +148,14 @@ def _summary(parts: Mapping[str, Path], source: Source, aside: Aside) -> dict[st
     return {}
 
 
+def _call(record: Any) -> Call | str:
+    """The request that a record tells, or why it tells none."""
+    try:
+        return call_of(record)
+    except ValueError as error:
+        return str(error)
+
+
 def _experiment(
     source: Source,
     run_id: str,
@@ -158,17 +170,17 @@ def _experiment(
         return None, [(None, "requests", "expected a list of requests, found another value")]
     calls: list[tuple[int, Call]] = []
     for index, record in enumerate(records):
-        try:
-            calls.append((index, call_of(record)))
-        except ValueError as error:
-            aside.append((None, f"request {index}", str(error)))
+        if isinstance(record, Call):
+            calls.append((index, record))
+        else:
+            aside.append((None, f"request {index}", record))
     if not calls:
         return None, aside or [(None, "requests", "expected requests, found an empty list")]
     epoch = min(call.start for _, call in calls) >= _EPOCH_NS
     zero = 0 if epoch else min(call.start for _, call in calls)
     requests = Requests(run_id)
     for index, call in calls:
-        times = np.asarray(call.times, dtype=np.int64) - zero
+        times = np.frombuffer(call.times, dtype=np.int64) - zero
         first = int(times[0]) if times.size and call.streamed else None
         requests.add(
             times[1:] - times[:-1] if times.size > 1 else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +15,7 @@ from servebook.read.values import LONGEST_NS, MAX_TOKENS, object_of, whole
 __all__ = ["Call", "call_of"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """A request: its start and the times of its responses with content, ns of the client's clock.
 
@@ -24,7 +25,7 @@ class Call:
     """
 
     start: int
-    times: list[int]
+    times: array[int]  # 64 bits each
     status: str
     error_kind: str | None
     isl: int | None
@@ -62,7 +63,7 @@ def call_of(record: Any) -> Call:
         osl, counted_by = most, "nominal"
     return Call(
         start=start,
-        times=reply.times,
+        times=array("q", reply.times),
         status="ok" if ok else "failed",
         error_kind=None if ok else "stream_error",
         isl=reply.isl if reply.isl is not None else _ids(sent),

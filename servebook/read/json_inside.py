@@ -16,7 +16,7 @@ from servebook.read import files
 from servebook.read.json_stream import WINDOW_BYTES, InvalidError, Reader, Value
 from servebook.read.json_window import Window, elements_end
 
-__all__ = ["objects_inside"]
+__all__ = ["Place", "objects_inside"]
 
 #: Names from the top of an object on; objects in a list have the place of the list.
 Place = tuple[str, ...]

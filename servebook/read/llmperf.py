@@ -178,7 +178,7 @@ def _run(
     }
     if len(requests):
         row |= requests.counts() | {"level": "records", "start_ns": None, "end_ns": None}
-        row["streaming"] = any(t is not None for t in requests.column("first_token_ns")) or None
+        row["streaming"] = requests.values("first_token_ns").null_count < len(requests) or None
         row["workload"] = workload(requests.median("isl"), requests.median("osl"))
         row["notes"].append(NO_STARTS)
         if not summary:

@@ -34,6 +34,8 @@ NO_STARTS = "no start times: each request's times count from its own start"
 _COLUMNS = [name for name in SCHEMAS["requests"].names if name != "run_id"]
 
 
+#: Requests that are held as Python's objects before they become columns.
+_ROWS = 1 << 15
 #: Gaps of one part of the table ``gaps``.
 _PART = 1 << 22
 #: From so many gaps of one run on its parts go to files.
@@ -91,6 +93,8 @@ class Requests:
             values.append(row.get(name))
         if gap_ns is not None and len(gap_ns):
             self._take(row["request_id"], row.get("phase"), gap_ns, gap_start_ns, gap_tokens)
+        if len(self._columns["request_id"]) >= _ROWS:
+            self._close_rows()
 
     def add_many(
         self,
@@ -220,24 +224,26 @@ class Requests:
             self._n_batched += n
             self._columns = {name: [] for name in _COLUMNS}
 
-    def column(self, name: str) -> Any:
-        """One column of the requests added so far, in file order.
-
-        Of requests added one by one it is the list itself, in which values can be set.
-        """
-        return tuple(self.values(name).to_pylist()) if self._batches else self._columns[name]
+    def column(self, name: str) -> Sequence[Any]:
+        """One column of the requests added so far, in file order, as Python has it."""
+        return tuple(self.values(name).to_pylist())
 
     def values(self, name: str) -> pa.ChunkedArray:
         """One column of the requests added so far, in file order, as Arrow has it."""
         kind = SCHEMAS["requests"].field(name).type
         rows = pa.array(self._columns[name], type=kind, from_pandas=True)
-        found = pa.chunked_array([*(batch[name] for batch in self._batches), rows], type=kind)
-        if changes := self._changes.get(name):
-            new = found.to_pylist()
-            for index, value in changes.items():
-                new[index] = value
-            found = pa.chunked_array([pa.array(new, kind)], type=kind)
-        return found
+        found = [*(batch[name] for batch in self._batches), rows]
+        changes = self._changes.get(name, {})
+        begin = 0
+        for at, chunk in enumerate(found if changes else ()):
+            own = {i - begin: v for i, v in changes.items() if begin <= i < begin + len(chunk)}
+            if own:
+                new = chunk.to_pylist()
+                for index, value in own.items():
+                    new[index] = value
+                found[at] = pa.array(new, kind)
+            begin += len(chunk)
+        return pa.chunked_array(found, type=kind)
 
     def value(self, name: str, index: int) -> Any:
         """One value of a column."""

@@ -189,3 +189,23 @@ def test_built_and_packed_tables_go_together() -> None:
     both = Tables.concat([Tables(gaps=out.gaps()), Tables(gaps=out.gaps().table), Tables()])
     assert isinstance(both.gaps, pa.Table)
     assert both.gaps["gap_ns"].to_pylist() == [5, 5]
+
+
+@given(requests, st.integers(1, 3), st.sets(st.integers(0, 7)))
+def test_rows_that_became_columns_in_between(
+    found: list[tuple[list[int], int | None, bool]], rows: int, flagged: set[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        expected = one_by_one(found)
+        patch.setattr(records, "_ROWS", rows)
+        out = one_by_one(found)
+    for number in sorted(flagged & set(range(len(found)))):
+        for one in (out, expected):
+            one.change("flags", number, ["short_output"])
+        assert out.value("flags", number) == ["short_output"]
+    assert out.requests().equals(expected.requests())
+    assert out.gaps().equals(expected.gaps())
+    assert out.counts() == expected.counts()
+    assert out.column("request_id") == tuple(f"r{n}" for n in range(len(found)))
+    flags = [["short_output"] if n in flagged else None for n in range(len(found))]
+    assert out.requests()["flags"].to_pylist() == flags
