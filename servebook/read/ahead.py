@@ -16,9 +16,9 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["at_once", "can_fork", "cores", "fork"]
+__all__ = ["as_done", "at_once", "can_fork", "cores", "fork"]
 
 
 def cores() -> int:
@@ -54,16 +54,36 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
     n = min(cores(), len(jobs))
     if n < 2 or not can_fork():
         return False
+    for _ in as_done(jobs):
+        pass
+    return True
+
+
+def as_done(jobs: Sequence[Callable[[], object]]) -> Iterator[int]:
+    """Do the jobs as ``at_once`` does; the number of each, from 0, as soon as it is done or failed.
+
+    One that a killed process was at never comes; none come where there can be no processes.
+    """
+    n = min(cores(), len(jobs))
+    if n < 2 or not can_fork():
+        return
     inlet, outlet = os.pipe()
     numbers = b"".join(number.to_bytes(2, "little") for number in range(min(len(jobs), 2048)))
     os.write(outlet, numbers)  # a pipe holds 4096 bytes before anybody reads
     os.close(outlet)
-    pids = [pid for _ in range(n) if (pid := _worker(jobs, inlet))]
+    told, tell = os.pipe()
+    pids = [pid for _ in range(n) if (pid := _worker(jobs, inlet, told, tell))]
     os.close(inlet)
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
-    return True
+    os.close(tell)
+    try:
+        while numbers := os.read(told, 4096):
+            for at in range(0, len(numbers), 2):
+                yield int.from_bytes(numbers[at : at + 2], "little")
+    finally:
+        os.close(told)  # who waits no more needs no more jobs done
+        for pid in pids:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def _threads() -> int:
@@ -73,14 +93,16 @@ def _threads() -> int:
     )
 
 
-def _worker(jobs: Sequence[Callable[[], object]], inlet: int) -> int:
+def _worker(jobs: Sequence[Callable[[], object]], inlet: int, told: int, tell: int) -> int:
     parent = os.getpid()
     if pid := fork():
         return max(pid, 0)
     gc.freeze()  # what is here is the parent's: not worth looking through, nor copying for that
     try:
+        os.close(told)
         while os.getppid() == parent and (number := os.read(inlet, 2)):
             with contextlib.suppress(Exception):
                 jobs[int.from_bytes(number, "little")]()
+            os.write(tell, number)
     finally:
         os._exit(0)

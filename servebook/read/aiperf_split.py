@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from servebook.errors import DumpError
-from servebook.read.ahead import at_once
+from servebook.read.ahead import as_done
 from servebook.read.aiperf_join import join
 from servebook.read.aiperf_piece import Piece, read_piece
 from servebook.read.aiperf_records import Parsed
@@ -44,15 +46,27 @@ def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool
     if not cuts:
         return join(_in_turn(path, settings, folder, with_sent), out, spool)
     jobs = [partial(read_range, path, *cut, settings, folder, with_sent) for cut in cuts]
+    done: Iterator[int] = iter(())
     if folder is not None and len(jobs) > 1 and seen_by_all(path):
         places = [_place(folder, n) for n in range(len(jobs))]
         in_ranges(path, cuts, places, settings, with_sent)
     elif folder is not None and len(jobs) > 1:
-        at_once([partial(_leave, job, _place(folder, n)) for n, job in enumerate(jobs)])
-    pieces = (
-        _taken(None if folder is None else _place(folder, n)) or job() for n, job in enumerate(jobs)
-    )
-    return join(pieces, out, spool)
+        pa.array([0])  # looks for pandas once in the life of a process: here, not in each
+        done = as_done([partial(_leave, job, _place(folder, n)) for n, job in enumerate(jobs)])
+    return join(_in_order(jobs, done, folder), out, spool)
+
+
+def _in_order(
+    jobs: Sequence[partial[Piece]], done: Iterator[int], folder: Path | None
+) -> Iterator[Piece]:
+    """The pieces in the order of the file, each as soon as it is there."""
+    there: set[int] = set()
+    for n, job in enumerate(jobs):
+        while n not in there and (number := next(done, None)) is not None:
+            there.add(number)
+        yield _taken(None if folder is None else _place(folder, n)) or job()
+    for _ in done:  # the processes end
+        pass
 
 
 def _in_turn(

@@ -23,7 +23,7 @@ _LONG = 1 << 17
 PAD = 64
 #: Least and most of a file that are one range, and how many ranges it should become.
 RANGE_BYTES = (8 << 20, 64 << 20)
-_RANGES = 32
+_RANGES = 16
 #: From so many of them on before the end they become shorter.
 _AT_END = 4
 

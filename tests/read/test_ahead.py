@@ -5,11 +5,12 @@ import signal
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from servebook.read import ahead, reading
-from servebook.read.ahead import at_once
+from servebook.read.ahead import as_done, at_once, fork
 from servebook.read.discover import discover
 from tests.read.samples import record, write_lines
 
@@ -34,6 +35,31 @@ def test_each_job_is_done_once_and_a_failure_is_no_matter(
     found = {int(path.name): int(path.read_text()) for path in tmp_path.iterdir()}
     assert sorted(found) == [n for n in range(40) if n not in (3, 4)]
     assert os.getpid() not in found.values()
+
+
+@LINUX
+def test_each_job_is_told_of_when_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "cores", lambda: 3)
+    monkeypatch.setattr(ahead, "_threads", lambda: 1)
+    jobs = [partial(leave, tmp_path, number) for number in range(40)]
+    told = []
+    for number in as_done(jobs):
+        assert (tmp_path / str(number)).exists() == (number != 3)
+        told.append(number)
+    assert sorted(told) == [n for n in range(40) if n != 4]  # its process was killed
+    pids: list[int] = []
+    monkeypatch.setattr(ahead, "fork", lambda: pids.append(fork()) or pids[-1])
+    few: Any = as_done(jobs[5:])
+    next(few)
+    few.close()  # whoever waits no more leaves no process behind
+    assert len(pids) == 3
+    for pid in pids:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    monkeypatch.setattr(ahead, "cores", lambda: 1)
+    assert list(as_done(jobs)) == []
 
 
 def test_nothing_is_forked_from_threads_or_for_one_core(

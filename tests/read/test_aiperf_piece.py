@@ -288,7 +288,7 @@ def test_gaps_without_room_for_files_stay_in_memory(
         return write(file, data, holder)
 
     monkeypatch.setattr(aiperf_piece, "write", full)
-    monkeypatch.setattr(aiperf_split, "at_once", lambda jobs: None)
+    monkeypatch.setattr(aiperf_split, "as_done", lambda jobs: iter(()))
     out = Requests("run")
     found = read_lines(path, out, SETTINGS, with_sent=True)
     assert left
