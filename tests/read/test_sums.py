@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import signal
 from pathlib import Path
@@ -26,6 +27,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(ahead, "cores", lambda: 2)
     monkeypatch.setattr(ahead, "_threads", lambda: 1)
     monkeypatch.setattr(sums, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(sums, "_WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
     for module in (aiperf, aiperf_split, parts):
         monkeypatch.setattr(module, "_LARGE_BYTES", 1)
     path = tmp_path / "dumps" / "run" / "profile_export.jsonl"
