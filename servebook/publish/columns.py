@@ -136,6 +136,17 @@ def _bands(
     return [tuple(bands[0]), *((*keys, *band) for band in bands[1:])]
 
 
+def _even(
+    widths: dict[int, float], keys: tuple[int, ...], columns: list[str], room: float
+) -> list[tuple[int, ...]]:
+    """As few bands as the room allows, about as wide as one another."""
+    most = _bands(widths, keys, columns, room)
+    for part in (0.6, 0.7, 0.8, 0.9):
+        if len(tried := _bands(widths, keys, columns, part * room)) == len(most):
+            return tried
+    return most
+
+
 def laid_out(table: Table, room: float = ROOM) -> Layout:
     """How ``table`` (see ``tabular.table``) stands on the page; ``room`` is in pixels."""
     columns, kinds, cells = table["columns"], table["kinds"], table["text"]
@@ -161,7 +172,7 @@ def laid_out(table: Table, room: float = ROOM) -> Layout:
     bands: list[tuple[int, ...]] = [places]
     keys: tuple[int, ...] = ()
     if sum(shown.values()) > room and (keys := _keys(by_column, kinds, shown, room)):
-        bands = _bands(shown, keys, columns, room)
+        bands = _even(shown, keys, columns, room)
     value = {at: by_column[at][0] for at in alike}
     return Layout(
         many=many,
