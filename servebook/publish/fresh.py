@@ -47,9 +47,11 @@ class Ingredients:
         return digest_of(self.program, self.campaign, self.notebooks, self.beside, self.look,
                          self.texts, language)  # fmt: skip
 
-    def chapter(self, name: str, root: Path, language: str) -> str:
-        """The digest of what an executed notebook hangs on; ``root`` is its parameter."""
-        own = self.notebooks[name]
+    def chapter(self, name: str, own: str, root: Path, language: str) -> str:
+        """The digest of what an executed notebook hangs on, of which ``own`` is the notebook's.
+
+        ``root`` is its parameter.
+        """
         told = (self.texts, language)
         return digest_of(self.program, self.campaign, self.beside, told, name, own, str(root))
 

@@ -25,6 +25,7 @@ from servebook.publish.fresh import Ingredients, ingredients, record
 from servebook.publish.kept import Kept, drawing_version
 from servebook.publish.known_issues import attach
 from servebook.publish.places import spelled
+from servebook.publish.prose import code_digest, with_prose_of
 from servebook.publish.release import publish, staging
 from servebook.publish.reporter import Reporter
 from servebook.publish.text import DEFAULT
@@ -80,15 +81,17 @@ class Page:
         """What the cache calls an executed notebook."""
         if self.made_of is None:
             return ""
-        return self.made_of.chapter(path.name, self.root, self.language)
+        own = code_digest(path, self.made_of.notebooks[path.name])
+        return self.made_of.chapter(path.name, own, self.root, self.language)
 
     def put(self, path: Path, nb: NotebookNode) -> None:
         """Keep an executed notebook."""
         self.executed.put_json(self.key(path), nb)
 
     def ready(self) -> dict[Path, Any]:
-        """The notebooks that need not run: an earlier build ran the same ones on the same."""
-        found = {path: self.executed.get_json(self.key(path)) for path in self.notebooks}
+        """The notebooks that need not run: an earlier build ran the same code on the same."""
+        kept = {path: self.executed.get_json(self.key(path)) for path in self.notebooks}
+        found = {path: with_prose_of(path, nb) for path, nb in kept.items() if nb is not None}
         return {path: nb for path, nb in found.items() if nb is not None}
 
     def about(self) -> About | None:

@@ -136,15 +136,15 @@ def test_a_damaged_record_is_a_build(built: tuple[Path, Path, Path], content: by
 
 def test_the_key_of_a_chapter(built: tuple[Path, Path, Path]) -> None:
     base, root, _ = built
-    (base / "notebooks" / "2.ipynb").write_text("{}")
     before = ingredients(root, base)
-    first, second = (("1.ipynb", root, "en"), ("2.ipynb", root, "en"))
+    first, second = (("1.ipynb", "code", root, "en"), ("2.ipynb", "code", root, "en"))
     assert before.chapter(*first) != before.chapter(*second)
-    assert before.chapter(*first) != before.chapter("1.ipynb", root, "de")
+    assert before.chapter(*first) != before.chapter("1.ipynb", "other code", root, "en")
+    assert before.chapter(*first) != before.chapter("1.ipynb", "code", root, "de")
     (base / "notebooks" / "2.ipynb").write_text("{ }")
     after = ingredients(root, base)
     assert before.chapter(*first) == after.chapter(*first)
-    assert before.chapter(*second) != after.chapter(*second)
+    assert before.whole("en") != after.whole("en")
     (root / "raw" / "a.jsonl").write_text("{ }")
     again = ingredients(root, base)
     assert again.chapter(*first) != after.chapter(*first)
@@ -231,12 +231,17 @@ def test_one_edited_notebook_runs_alone_and_gives_the_bytes_of_a_whole_build(
     assert all(path.stat().st_mtime_ns < start for path in out.rglob("*"))
     path = base / "notebooks" / "01-setup.ipynb"
     nb = nbformat.read(path, as_version=4)
-    nb.cells[0].source += "\n\nOne more sentence."
-    nbformat.write(nb, path)
-    third = _command(base, cache, LOOPBACK, "-o", str(out), "-v")
-    ran = [line for line in third.stderr.splitlines() if " after " in line]
-    assert [line.split()[1] for line in ran] == ["01-setup"], third.stderr
-    whole = _command(base, tmp_path / "empty", LOOPBACK, "-o", str(tmp_path / "whole"), "-v")
-    assert whole.returncode == 0, whole.stderr
-    assert "One more sentence." in (out / "loopback.html").read_text()
-    assert _bytes(out) == _bytes(tmp_path / "whole")
+    for number, (cell_type, edit, ran) in enumerate(
+        [("markdown", "\n\nOne more sentence.", []), ("code", "\n# One more remark.", ["01-setup"])]
+    ):
+        cell = next(cell for cell in reversed(nb.cells) if cell.cell_type == cell_type)
+        cell.source += edit
+        nbformat.write(nb, path)
+        edited = _command(base, cache, LOOPBACK, "-o", str(out), "-v")
+        lines = [line for line in edited.stderr.splitlines() if " after " in line]
+        assert [line.split()[1] for line in lines] == ran, edited.stderr
+        empty, whole = tmp_path / f"empty{number}", tmp_path / f"whole{number}"
+        again = _command(base, empty, LOOPBACK, "-o", str(whole), "-v")
+        assert again.returncode == 0, again.stderr
+        assert edit.strip() in (out / "loopback.html").read_text()
+        assert _bytes(out) == _bytes(whole)
