@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from servebook.read.aiperf_summary import Settings
 from servebook.read.cluster_ranges import in_ranges, seen_by_all
 from servebook.read.codecs import DAMAGED
 from servebook.read.files import lines
-from servebook.read.line_blocks import blocks_between, ranges
+from servebook.read.line_blocks import blocks_between, mapped_between, ranges
 from servebook.read.records import Requests
 from servebook.read.spool import Spool
 
@@ -52,7 +53,12 @@ def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool
         in_ranges(path, cuts, places, settings, with_sent)
     elif folder is not None and len(jobs) > 1:
         pa.array([0])  # looks for pandas once in the life of a process: here, not in each
-        done = as_done([partial(_leave, job, _place(folder, n)) for n, job in enumerate(jobs)])
+        done = as_done(
+            [
+                partial(_leave, partial(job, way=mapped_between), _place(folder, n))
+                for n, job in enumerate(jobs)
+            ]
+        )
     return join(_in_order(jobs, done, folder), out, spool)
 
 
@@ -95,17 +101,25 @@ def read_range(
     settings: Settings,
     folder: Path | None = None,
     with_sent: bool = False,
+    way: Callable[[FileIO, int, int], Iterator[memoryview]] = blocks_between,
 ) -> Piece:
-    """The piece of the lines that begin from one byte to another; its gaps in ``folder``."""
-    return read_piece(
-        _between(path, start, end), settings, folder, f"{start:016x}", with_sent=with_sent
-    )
+    """The piece of the lines that begin from one byte to another; its gaps in ``folder``.
+
+    ``way``: how ``line_blocks`` comes at them.
+    """
+    lines = _between(path, start, end, way)
+    return read_piece(lines, settings, folder, f"{start:016x}", with_sent=with_sent)
 
 
-def _between(path: Path, start: int, end: int) -> Iterator[memoryview]:
+def _between(
+    path: Path,
+    start: int,
+    end: int,
+    way: Callable[[FileIO, int, int], Iterator[memoryview]],
+) -> Iterator[memoryview]:
     try:
         with path.open("rb", buffering=0) as stream:
-            yield from blocks_between(stream, start, end)
+            yield from way(stream, start, end)
     except OSError as error:
         raise DumpError(
             path.name,

@@ -122,14 +122,16 @@ class Parser:
         decode, rests = self._rest.decode, found.rests
         if not found.refused:
             try:
-                records: list[Record | None] = [
+                records: list[Any] = [
                     decode(rests[a:b])
                     for a, b in zip(found.rest_begins, found.rest_ends, strict=True)
                 ]
             except msgspec.DecodeError:
                 pass
             else:
-                if all(map(_is_usual, records, found.counts.tolist())):
+                cancelled = [one.metadata.was_cancelled for one in records]
+                have = [one.metrics.inter_chunk_latency is not _NO_CUT for one in records]
+                if not any(cancelled) and have == (found.counts > 0).tolist():
                     return Taken(line, records, [found.gap_ns], found.counts)
         usual = []
         for at, gap_ns in enumerate(found.gaps()):
