@@ -6,7 +6,7 @@
 // timeline then a mark "arrived". A page that is opened at a figure, or that was open before and returns
 // to its place, skips nothing.
 (function () {
-  const HOLD_MS = 250;
+  const HOLD_MS = 150;
   const TASK_MS = 25;
   const NO_FRAME_MS = 200;
   const GOES = ["keydown", "pointerdown", "touchstart", "wheel", "click", "focusin", "scroll", "hashchange", "beforeprint"];
@@ -36,7 +36,8 @@
     if (target) target.scrollIntoView();
   }
 
-  const later = (step) => (window.scheduler && scheduler.postTask ? scheduler.postTask(step) : setTimeout(step, 0));
+  const SOON = { priority: "user-blocking" }; // before charts; what a reader does comes before it all the same
+  const later = (step) => (window.scheduler && scheduler.postTask ? scheduler.postTask(step, SOON) : setTimeout(step, 0));
   function next() {
     if (!root.classList.contains("arriving")) return;
     const start = performance.now();

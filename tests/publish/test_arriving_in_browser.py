@@ -255,7 +255,7 @@ def test_a_page_that_comes_slowly_is_painted_as_it_comes(
 
 def test_a_page_that_comes_at_once_is_painted_whole(browser: WebDriver, slow: str) -> None:
     # Two seconds are at once where the time that a reader waits at most does not pass.
-    never = "const later = setTimeout; window.setTimeout = (f, ms) => ms !== 250 && later(f, ms);"
+    never = "const later = setTimeout; window.setTimeout = (f, ms) => ms !== 150 && later(f, ms);"
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": never})
     browser.get(slow)
     times = until(browser, TIMES)
