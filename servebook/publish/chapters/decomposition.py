@@ -366,8 +366,7 @@ def _table(
 def grid_statement(campaign: Campaign) -> Statement:
     """What the cells say of the layout beside the deployment, as a verdict where both are there."""
     name = "decomposition-cells"
-    made = grid(campaign, "prefill")
-    workload = "prefill"
+    made, workload = grid(campaign, "prefill"), "prefill"
     if isinstance(made, str):
         made, workload = grid(campaign, "mixed"), "mixed"
     if isinstance(made, str):
