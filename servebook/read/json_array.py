@@ -30,18 +30,20 @@ Element = tuple[int, Any, str | None]
 
 
 class _Text:
-    """The text of a stream, read as far as it is needed; what was used is let go."""
+    """The text of a stream from ``at`` on, read as far as needed; what was used is let go."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._read = getattr(stream, "read1", stream.read)
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.text = ""
-        self.line = 1
+        self.at = 0
+        self.line = 1  # that of ``at``
         self.ended = False
         self.damage = ""
 
     def more(self) -> None:
         """Read at least as much again, so that an element of any length takes linear time."""
+        self.text, self.at = self.text[self.at :], 0
         wanted, parts = max(_READ, len(self.text)), []
         try:
             while wanted > 0:
@@ -57,17 +59,18 @@ class _Text:
             self.ended, self.damage = True, f"the file cannot be read further ({error.strerror})"
         self.text += self._decode(b"".join(parts), final=self.ended)
 
-    def drop(self, upto: int) -> None:
-        self.line += self.text.count("\n", 0, upto)
-        self.text = self.text[upto:]
+    def go(self, upto: int) -> None:
+        """Go on to a place in ``text``."""
+        self.line += self.text.count("\n", self.at, upto)
+        self.at = upto
 
     def next_character(self) -> str:
-        """The next character that is no space, now first in ``text``; empty at the end."""
+        """The next character that is no space, now at ``at``; empty at the end."""
         while True:
-            found = _SPACE.match(self.text)
-            self.drop(found.end() if found else 0)
-            if self.text or self.ended:
-                return self.text[:1]
+            found = _SPACE.match(self.text, self.at)
+            self.go(found.end() if found else self.at)
+            if self.at < len(self.text) or self.ended:
+                return self.text[self.at : self.at + 1]
             self.more()
 
 
@@ -91,7 +94,7 @@ def elements(path: Path, opening: re.Pattern[str]) -> Iterator[Element]:
         if text.next_character() != "[":
             yield text.line, None, "no JSON array"
             return
-        text.drop(1)
+        text.go(text.at + 1)
         yield from _inside(text, opening)
 
 
@@ -101,7 +104,7 @@ def _inside(text: _Text, opening: re.Pattern[str]) -> Iterator[Element]:
     while True:
         first = text.next_character()
         if first == "]" and not text.damage:
-            text.drop(1)
+            text.go(text.at + 1)
             if text.next_character():
                 yield text.line, None, "text after the end of the array"
             return
@@ -110,21 +113,21 @@ def _inside(text: _Text, opening: re.Pattern[str]) -> Iterator[Element]:
             yield text.line, None, f"an array without an end; {where}"
             return
         if first == "," and not expected:
-            text.drop(1)
+            text.go(text.at + 1)
             expected = True
             continue
         expected = False
         line = text.line
         value, end, wrong = _one(text, decoder)
         if wrong is None:
-            text.drop(end)
+            text.go(end)
             yield line, value, None
             continue
         end = _next(text, opening)
         torn = text.ended and end == len(text.text)
         where = text.damage or "the file is torn there"
         yield line, None, wrong + (f"; {where}" if torn else "")
-        text.drop(end)
+        text.go(end)
         if torn:
             return
 
@@ -132,7 +135,7 @@ def _inside(text: _Text, opening: re.Pattern[str]) -> Iterator[Element]:
 def _one(text: _Text, decoder: json.JSONDecoder) -> tuple[Any, int, str | None]:
     while True:
         try:
-            value, end = decoder.raw_decode(text.text)
+            value, end = decoder.raw_decode(text.text, text.at)
             # "0." is 0 and a point, unless more of it is to come.
             cut = isinstance(value, int | float) and len(text.text) - end < _EDGE
             if (end < len(text.text) and not cut) or text.ended:
@@ -145,14 +148,14 @@ def _one(text: _Text, decoder: json.JSONDecoder) -> tuple[Any, int, str | None]:
             return None, 0, "JSON nested deeper than any client writes"
         except ValueError:
             return None, 0, "a number out of range"
-        if len(text.text) > MAX_ELEMENT_CHARS:
+        if len(text.text) - text.at > MAX_ELEMENT_CHARS:
             return None, 0, f"an element of more than {MAX_ELEMENT_CHARS >> 20} MiB"
         text.more()
 
 
 def _next(text: _Text, opening: re.Pattern[str]) -> int:
     """Where the next element begins behind a damaged one; the end of the text where none does."""
-    at = 1
+    at = text.at + 1
     while True:
         found = opening.search(text.text, at)
         if found:
@@ -160,6 +163,6 @@ def _next(text: _Text, opening: re.Pattern[str]) -> int:
         if text.ended:
             return len(text.text)
         # An opening may lie across the edge of what was read.
-        text.drop(max(0, len(text.text) - 4096))
-        at = 0
+        text.go(max(text.at + 1, len(text.text) - 4096))
         text.more()
+        at = 0

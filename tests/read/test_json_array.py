@@ -99,3 +99,17 @@ def test_cut_anywhere(values: list[int], data: st.DataObject) -> None:
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     ((line, _, wrong),) = elements(tmp_path / "none.json", OPENING)
     assert (line, wrong) == (1, "a file that cannot be read (No such file or directory)")
+
+
+@pytest.mark.parametrize("before", range(0, 60, 7))
+def test_a_broken_element_at_the_edge_of_what_was_read_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    monkeypatch.setattr(json_array, "_READ", 64)
+    monkeypatch.setattr(json_array, "_PIECE", 64)
+    texts = ['{"a": "' + "x" * before + '"}', '{"a": tru}', '{"a": 1}', '{"a": 2}']
+    path = tmp_path / "a.json"
+    path.write_text("[" + ",\n".join(texts) + "]")
+    found = list(json_array.elements(path, re.compile(r'\{"a"')))
+    expected = [(1, True), (2, False), (3, True), (4, True)]
+    assert [(line, reason is None) for line, _, reason in found] == expected
