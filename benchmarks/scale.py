@@ -1,9 +1,11 @@
 """What grows with what: reading and measuring one AIPerf dump of 1, 10, 100 million gaps.
 
     python benchmarks/scale.py 1 10 100
+    python benchmarks/scale.py --gaps 10 1 4
     python benchmarks/scale.py --build 1 10 100
 
-The second line builds whole pages, of two runs with so many gaps together, whose tokens follow the
+The second line has requests of 10 gaps each instead of 999: memory grows with requests. The third
+builds whole pages, of two runs with so many gaps together, whose tokens follow the
 clock of an engine (``engine_dumps.py``), with an empty cache: memory of the largest process and of
 all together (``memory.py``), the CPU time of all, the size of the page.
 
@@ -27,8 +29,9 @@ from pathlib import Path
 from typing import Any
 
 STEPS = ("read", "again", "measure")
-#: Bytes of a gap as AIPerf writes it, about; the dump is cut to a number of bytes.
-_BYTES_A_GAP = 13.4
+#: Bytes of a gap and of what stands around the gaps of a request, as AIPerf writes them, about; the
+#: dump is cut to a number of bytes.
+_BYTES_A_GAP, _BYTES_A_REQUEST = 10.95, 2450
 
 
 def step(name: str, folder: Path) -> dict[str, Any]:
@@ -95,12 +98,16 @@ def main(words: list[str]) -> int:
         return builds(words[1:])
     import dumps
 
+    n_gaps = 999
+    if words[:1] == ["--gaps"]:
+        n_gaps, words = int(words[1]), words[2:]
     print("| million gaps | step | dump, MB | CPU s | wall s | CPU ns a gap | peak MB | cache MB |")
     print("|---:|---|---:|---:|---:|---:|---:|---:|")
     for millions in map(float, words or ["1"]):
         work = Path(tempfile.mkdtemp(prefix="scale-"))
         try:
-            dump = dumps.aiperf(work / "run", int(millions * 1e6 * _BYTES_A_GAP))
+            size = millions * 1e6 * (_BYTES_A_GAP + _BYTES_A_REQUEST / n_gaps)
+            dump = dumps.aiperf(work / "run", int(size), n_gaps)
             n_mb = dump.stat().st_size / 1e6
             environment = {**os.environ, "SERVEBOOK_CACHE": str(work / "cache")}
             for name in STEPS:
