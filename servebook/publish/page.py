@@ -155,7 +155,7 @@ def meaning(column: str) -> str:
 
 def in_cell(cell: str, column: str, tight: bool) -> str:
     """What a cell of a table says, where columns are ``tight`` as a name that may break."""
-    told = words.unit(cell) if column in UNITS else words.told(cell)
+    told = words.told(words.unit(cell) if column in UNITS else cell)
     return columns.breakable(told) if tight else told
 
 

@@ -82,7 +82,7 @@ def _text(value: Any, kind: Kind, column: str) -> str:
         return words.told("yes" if value else "no")
     if isinstance(value, int | float):
         return _small(value) if 0 < abs(value) < LEAST else words.number(value, 4)
-    return words.unit(value) if column in UNITS else words.told(str(value))
+    return words.told(words.unit(str(value)) if column in UNITS else str(value))
 
 
 def table(frame: pd.DataFrame) -> Table:
