@@ -280,12 +280,10 @@ class _Building:
 def _columns(batch: Batch, lines: Ints, phases: dict[str, int]) -> tuple[Any, ...]:
     """The columns of usual records, and what is kept beside; their phases are added to all."""
     n = len(lines)
-    phase = pa.DictionaryArray.from_arrays(
-        pa.array(batch.warmup).cast(pa.int32()), pa.array(["profiling", "warmup"])
-    )
+    phases_told = ["warmup" if one else "profiling" for one in batch.warmup.tolist()]
     columns = {
         "request_id": pa.array(batch.request_id, pa.string()),
-        "phase": phase.cast(pa.string()),
+        "phase": pa.array(phases_told, pa.string()),
         "status": pa.array(["ok"] * n),
         "error_kind": pa.nulls(n, pa.string()),
         "flags": _flags(batch.short_output),
