@@ -1,8 +1,9 @@
-"""What a page costs beside the command lines that it could be made with.
+"""What pages cost beside the command lines that they could be made with.
 
 ``command_lines`` runs each notebook by ``papermill`` and then ``jupyter nbconvert --to html``, one
-after the other, of the same campaigns in the same environment, from a cold cache of its own: from
-the second notebook on it finds the dumps in Servebook's Parquet cache.
+after the other, of the same campaigns in the same environment, from a cold cache of its own. It can
+be read in two ways: the cache is cold at the start, so that from the second notebook on the dumps
+are found in it, or it is cold for each notebook.
 """
 
 from __future__ import annotations
@@ -31,32 +32,47 @@ def project_copy(work: Path) -> Path:
 
 
 def build(campaigns: Sequence[Path], work: Path) -> dict[str, Took]:
-    """Pages cold, again without a change, and with one notebook edited."""
+    """Pages of all campaigns in one build: cold, again without a change, and after edits."""
     project = project_copy(work)
-    notebook = project / "notebooks" / "01-setup.ipynb"
     variables = {"SERVEBOOK_CACHE": str(work / "cache-build")}
     command = [*SERVEBOOK, "build", *campaigns, "-o", work / "pages"]
     found = {"cold": run(command, project, variables)}
     found["nothing changed"] = run(command, project, variables)
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    content["cells"][0]["source"] = ["# Setup\n", "\n", "One sentence more."]
-    notebook.write_text(json.dumps(content), encoding="utf-8")
-    found["one notebook edited"] = run(command, project, variables)
+    for kind, text in (("prose", "\n\nOne sentence more."), ("code", "\n# One remark more.")):
+        _edit(project / "notebooks" / "01-setup.ipynb", kind, text)
+        found[f"{kind} of one edited"] = run(command, project, variables)
     return found
 
 
-def command_lines(campaigns: Sequence[Path], work: Path) -> Took:
-    """Every notebook of every campaign by the two command lines."""
+def _edit(notebook: Path, kind: str, text: str) -> None:
+    """Add to the last cell of prose or of code."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    kinds = {"prose": "markdown", "code": "code"}
+    cell = next(c for c in reversed(content["cells"]) if c["cell_type"] == kinds[kind])
+    cell["source"] = "".join(cell["source"]) + text
+    notebook.write_text(json.dumps(content), encoding="utf-8")
+
+
+def command_lines(campaigns: Sequence[Path], work: Path, *, each_cold: bool = False) -> Took:
+    """Every notebook of every campaign by the two command lines.
+
+    ``each_cold``: with an empty cache for each notebook, not only for the first.
+    """
     project = work / "project"
     if not project.exists():
         project_copy(work)
     bin_folder = Path(sys.executable).parent
     out = work / "executed"
+    cache = work / "cache-lines"
+    for folder in (out, cache):
+        shutil.rmtree(folder, ignore_errors=True)
     out.mkdir()
-    variables = {"SERVEBOOK_CACHE": str(work / "cache-lines")}
+    variables = {"SERVEBOOK_CACHE": str(cache)}
     total = {"wall_s": 0.0, "cpu_s": 0.0}
     for campaign in campaigns:
         for path in sorted((PROJECT / "notebooks").glob("*.ipynb")):
+            if each_cold:
+                shutil.rmtree(cache, ignore_errors=True)
             for command in (
                 [bin_folder / "papermill", "--no-progress-bar", path, out / path.name, "-p",
                  "campaign", campaign],
@@ -92,11 +108,11 @@ def plot(runs: Sequence[Path], aiperf: Path, work: Path) -> dict[str, Any]:
 
 def rows(found: dict[str, Any], of: str) -> list[str]:
     """A table of steps, each as a part of the step ``of``."""
-    lines = [f"{'':24}{'wall s':>10}{'CPU s':>10}{'of wall':>10}{'of CPU':>10}   ({of} = 1)"]
+    lines = [f"{'':26}{'wall s':>10}{'CPU s':>10}{'of wall':>10}{'of CPU':>10}   ({of} = 1)"]
     for name, took in found.items():
         part = times(took, found[of])
         shown = f"{took['wall_s']:10.2f}{took['cpu_s']:10.2f}"
         shown += f"{part['of_wall']:10.3f}{part['of_cpu']:10.3f}"
         charts = f"   {took['n_charts']} charts" if "n_charts" in took else ""
-        lines.append(f"{name:24}{shown}{charts}")
+        lines.append(f"{name:26}{shown}{charts}")
     return lines

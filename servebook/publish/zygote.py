@@ -276,6 +276,7 @@ def main() -> NoReturn:
     with seldom_collected():
         reading = _read_ahead(first) if first else 0
         _import_all(names)
+        gc.freeze()  # modules stay: to look for cycles among them takes a tenth of a second
         _send(channel, {"ready": os.getpid()})
         _serve(channel, reading)
 
