@@ -13,7 +13,7 @@ from servebook.publish.line_breaks import wrapped
 __all__ = ["LETTERS", "LINE_PX", "in_lines", "words_above", "words_beside"]
 
 #: So many letters of a row's words a phone has room for; a line more takes so many pixels.
-LETTERS = 54
+LETTERS = 58
 LINE_PX = 14
 
 

@@ -16,6 +16,7 @@ from servebook.publish.charts.cost_line import over_load
 from servebook.publish.charts.coverage import against_promise
 from servebook.publish.charts.forest import forest
 from servebook.publish.charts.knees import by_method
+from servebook.publish.charts.row_words import LETTERS
 from servebook.publish.charts.steady import in_flight_over_time
 from servebook.publish.charts.strip import strip
 
@@ -155,7 +156,7 @@ def test_words_of_a_row_too_long_for_a_phone_take_two_lines(name: str) -> None:
     assert spec["height"] > short.to_dict()["height"]
     lines = [one for one in re.findall(r">([^<>]+)</t", svg) if one in long and len(one) > 20]
     assert len(set(lines)) == 2
-    assert max(map(len, lines)) <= 54
+    assert max(map(len, lines)) <= LETTERS
     # The last line is as far from the row's marks as an only line.
     words = [
         layer["mark"]["dy"]
