@@ -115,7 +115,7 @@ def _batch(
         units = [one.inter_chunk_latency.unit for one in metrics]
         counts, gap_ns, fine = _gaps(gaps, units)
     else:
-        gap_ns = gaps[0].copy()
+        gap_ns = gaps[0]
     return Batch(
         request_id=names,
         conversation=[one.conversation_id for one in about],

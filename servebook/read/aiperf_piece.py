@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,8 +125,8 @@ class _Building:
         self.phases: dict[str, int] = {}
         self.conversation: list[str] = []
         self.set_aside: Aside = []
-        self.gaps: list[Lengths] = []
-        self.n_lines = self.n_gaps = self.n_requests = 0
+        self.gaps = _rooms.pop() if _rooms else _Room()
+        self.n_lines = self.n_requests = 0
         self.parts: list[tuple[InMemory | InFile, int]] = []
         self.usual: list[tuple[Batch, Ints]] = []
         self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
@@ -183,16 +183,17 @@ class _Building:
             self.beside[key].append(np.asarray(values, np.int64))
 
     def _more_gaps(self, gap_ns: Lengths) -> None:
-        self.gaps.append(gap_ns)
-        self.n_gaps += len(gap_ns)
-        if self.n_gaps >= _PART:
+        self.gaps.add(gap_ns)
+        if self.gaps.n >= _PART:
             self._close()
 
     def _close(self) -> None:
-        if not self.n_gaps:
+        if not self.gaps.n:
             return
-        data = self._in_file() or InMemory(narrow(np.concatenate(self.gaps)))
-        self.gaps, self.n_gaps = [], 0
+        data = self._in_file() or InMemory(narrow(self.gaps.held().copy()))
+        self.gaps.n = 0
+        if self.gaps.held().dtype != np.int32:  # few gaps need 64 bits
+            self.gaps = _Room()
         self.parts.append((data, self.n_requests))
 
     def _in_file(self) -> InFile | None:
@@ -201,7 +202,7 @@ class _Building:
             return None
         path = self.folder / f"{self.name}-{len(self.parts):03d}.parquet"
         try:
-            return write(path, InMemory(_in_room(self.gaps)))
+            return write(path, InMemory(self.gaps.held()))
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -256,6 +257,7 @@ class _Building:
         self._add_usual()
         self._add_others()
         self._close()
+        _rooms[:] = [self.gaps]
         empty = {name: pa.array([], kind) for name, kind in _KINDS.items()}
         names = list(empty)
         batches = [batch.select(names) for batch in self.batches]
@@ -296,18 +298,35 @@ def _columns(batch: Batch, lines: Ints, phases: dict[str, int]) -> tuple[Any, ..
     return columns, lines, batch.counts, batch.session, batch.turn, index, batch.usage
 
 
-_rooms: dict[Any, Lengths] = {}
+class _Room:
+    """Gaps one after the other, in memory that the next ones take again.
+
+    Fresh memory costs more than copying.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._all: Lengths = np.empty(0, np.int32)
+
+    def add(self, gap_ns: Lengths) -> None:
+        """Copy some gaps behind those that are there."""
+        n = self.n + len(gap_ns)
+        wider = gap_ns.dtype == np.int64 and self._all.dtype == np.int32
+        if n > len(self._all) or wider:
+            kind = np.int64 if wider else self._all.dtype
+            room: Lengths = np.empty(max(n + n // 2, _PART + (_PART >> 2)), kind)
+            room[: self.n] = self.held()
+            self._all = room
+        self._all[self.n : n] = gap_ns
+        self.n = n
+
+    def held(self) -> Lengths:
+        """All that were added, until more are."""
+        return self._all[: self.n]
 
 
-def _in_room(gaps: Sequence[Lengths]) -> Lengths:
-    """All gaps in memory that the next part takes again: fresh memory costs more than copying."""
-    kind = np.dtype(np.int64 if any(one.dtype == np.int64 for one in gaps) else np.int32)
-    n = sum(map(len, gaps))
-    if kind not in _rooms or len(_rooms[kind]) < n:
-        _rooms[kind] = np.empty(max(n, _PART + (_PART >> 2)), kind)
-    out = _rooms[kind][:n]
-    np.concatenate(gaps, out=out)
-    return out
+#: Of a process, when nobody uses it.
+_rooms: list[_Room] = []
 
 
 def _flags(short: npt.NDArray[np.bool_]) -> pa.Array:

@@ -32,6 +32,8 @@ _LEFT_S = 86_400
 _PIECE = 1 << 20
 #: More than all that Parquet writes besides the numbers.
 _HEADS = 1 << 20
+#: Larger memory is given back.
+_MOST_ROOM = 64 << 20
 
 
 class Spool:
@@ -60,7 +62,10 @@ def write(path: Path, data: InMemory, holder: object = None) -> InFile:
     if data.tokens is not None:
         columns.append(data.tokens.astype(np.int32, copy=False))
         kinds.append(pa.field("tokens", pa.int32(), nullable=False))
-    room = pa.allocate_buffer(sum(column.nbytes for column in columns) + _HEADS)
+    size = sum(column.nbytes for column in columns) + _HEADS
+    room = (
+        _rooms.pop() if _rooms and _rooms[-1].size >= size else pa.allocate_buffer(size + size // 4)
+    )
     sink = pa.FixedSizeBufferWriter(room)
     pq.write_table(
         pa.table([pa.array(column) for column in columns], schema=pa.schema(kinds)),
@@ -74,7 +79,14 @@ def write(path: Path, data: InMemory, holder: object = None) -> InFile:
     content = memoryview(room)[: sink.tell()]
     with path.open("wb") as stream:
         stream.write(content)
-    return InFile(path, zlib.crc32(content), holder)
+    crc32 = zlib.crc32(content)
+    if room.size <= _MOST_ROOM:
+        _rooms[:] = [room]
+    return InFile(path, crc32, holder)
+
+
+#: Memory for a file that the next one takes again: fresh memory costs more than copying.
+_rooms: list[pa.Buffer] = []
 
 
 def crc32_of(path: Path) -> int:
