@@ -5,6 +5,7 @@ A line belongs to the range in which it begins, so that ranges that cover a file
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from collections.abc import Iterator
@@ -97,12 +98,12 @@ def blocks_between(stream: FileIO, start: int, end: int) -> Iterator[memoryview]
                     return
             kept = 0 if skip else size - stop
             offset += size - kept
+            block[:kept] = block[size - kept : size]
             if kept >= most:
                 block[most] = ord("\n")
                 yield view[: most + 1]
                 offset += kept
                 skip, kept = True, 0
-            block[:kept] = block[size - kept : size]
         if kept:
             block[kept] = ord("\n")
             yield view[: kept + 1]
@@ -119,8 +120,11 @@ def mapped_between(stream: FileIO, start: int, end: int) -> Iterator[memoryview]
     base = max(start - 1, 0) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     size = min(end + _LONG, os.fstat(stream.fileno()).st_size) - base
     begin = 0
+    window = None
     if size > PAD:
-        window = mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ, offset=base)
+        with contextlib.suppress(OSError, ValueError):  # a file system that cannot do it
+            window = mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ, offset=base)
+    if window is not None:
         view = memoryview(window)
         safe, last = size - PAD, end - 1 - base
         begin = window.find(b"\n", start - 1 - base) + 1 if start else 0

@@ -37,6 +37,7 @@ def between(stream: Any, start: int, end: int) -> list[bytes]:
     st.integers(0, 200),
 )
 @example([b"a", b"", b"", b"b"], False, [1, 2, 3], 1, 0)
+@example([b"", b"x" * 25], False, [], 26, 0)
 @example([b"x" * 40, b"y"], True, [3, 40, 41], 7, 9)
 @example([b"x" * 25, b"y" * 26, b"z" * 24 + b"\r"], True, [25, 26, 27], 30, 200)
 def test_every_line_once(
@@ -58,3 +59,15 @@ def test_every_line_once(
             mapped = [line for a, b in ranges for line in between(file, a, b)]
     assert found == [line[:25].rstrip(b"\r\n") for line in expected]
     assert mapped == found
+
+
+def test_a_file_system_that_maps_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no(*_: object, **__: object) -> None:
+        raise OSError(19, "No such device")
+
+    content = b"".join(b"%050d\n" % n for n in range(50))
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(content)
+        expected = between(file, 300, 1200)
+        monkeypatch.setattr(mmap, "mmap", no)
+        assert between(file, 300, 1200) == expected == content.splitlines()[6:24]
