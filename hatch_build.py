@@ -45,10 +45,11 @@ def compiled(root: Path) -> str:
     """Compile the library; else a text that says why there is none."""
     if os.environ.get("SERVEBOOK_COMPILED") == "0":
         return "SERVEBOOK_COMPILED=0 leaves the compiled part out"
-    compiler = (
-        shlex.split(os.environ.get("CC", ""))
-        or [path for name in _COMPILERS if (path := shutil.which(name))][:1]
-    )
+    try:
+        named = shlex.split(os.environ.get("CC", ""))
+    except ValueError as error:
+        return f"CC is no command ({error})"
+    compiler = named or [path for name in _COMPILERS if (path := shutil.which(name))][:1]
     if not compiler:
         return f"there is no C compiler ({', '.join(_COMPILERS)})"
     source = root / SOURCE

@@ -165,7 +165,9 @@ def laid_out(table: Table, room: float = ROOM) -> Layout:
     if not cells or sum(widths.values()) <= room:
         whole = (max(widths[at], _longest(one) * _LETTER) for at, one in enumerate(by_column))
         return Layout(many, sum(whole) > room, (), (), (), frozenset(), (places,))
-    alike = [at for at in places[1:] if len(cells) > 1 and len(set(by_column[at])) == 1]
+    # By values: what is shown of two may be rounded to the same.
+    values = zip(*table["rows"], strict=True)
+    alike = [at for at, one in enumerate(values) if at and len(cells) > 1 and len(set(one)) == 1]
     if len(alike) == len(columns) - 1:
         alike = []
     shown = {at: 0.0 if at in alike else width for at, width in widths.items()}

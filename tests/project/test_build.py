@@ -67,6 +67,7 @@ def test_a_wheel_with_the_library(project: Path) -> None:
         ({}, "there is no C compiler (cc, gcc, clang)"),
         ({"CC": "nowhere"}, "nowhere did not compile its C part (FileNotFoundError)"),
         ({"CC": "false"}, "false did not compile its C part (CalledProcessError)"),
+        ({"CC": "'cc -O2"}, "CC is no command (No closing quotation)"),
         ({"SERVEBOOK_COMPILED": "0"}, "SERVEBOOK_COMPILED=0 leaves the compiled part out"),
     ],
 )

@@ -63,6 +63,16 @@ def test_a_column_of_one_value_is_said_once_and_a_wide_table_stands_in_bands() -
     assert all(name.endswith(" mean (ms)") for name in begins)
 
 
+def test_values_that_are_shown_alike_are_not_said_to_be_the_same() -> None:
+    frame = wide(2)
+    frame["Client"] = [1.00001, 1.00002]
+    data = table(frame)
+    assert [row[1] for row in data["text"]] == ["1.000", "1.000"]
+    assert laid_out(data).same == ()
+    frame["Client"] = [1.00001, 1.00001]
+    assert laid_out(table(frame)).same == (("Client", "1.000"),)
+
+
 def test_a_narrow_table_stays_as_it_is() -> None:
     data = table(pd.DataFrame({"a": ["x", "y"], "same": [1, 1], "value": [1.5, 2.5]}))
     laid = laid_out(data)
