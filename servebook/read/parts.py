@@ -12,7 +12,7 @@ from servebook.read.cache import Cache, source_key
 from servebook.read.files import sha256
 from servebook.read.registry import FORMATS
 from servebook.read.source import Format, Source, relative
-from servebook.read.sums import begin, is_remembered
+from servebook.read.sums import begin, is_remembered, stamp
 from servebook.tables import Tables
 
 __all__ = [
@@ -76,20 +76,43 @@ def key_of(source: Source, inputs: Sequence[tuple[str, str, int]]) -> str:
 def read_part(source: Source, cache: Cache) -> Part:
     """The source's tables from the cache, else read and put there.
 
+    One that changes while it is read is read once more; one that goes on changing is not kept, for
+    nobody can tell which content was read.
+
     Raises DumpError, and whatever a reader raises by a fault of its own.
     """
+    part, is_settled = _read(source, cache)
+    return part if is_settled else _read(source, cache)[0]
+
+
+def _read(source: Source, cache: Cache) -> tuple[Part, bool]:
+    """As ``read_part``, in one go; whether what was read is what was hashed."""
+    before = _stamps(source)
     tables = None
     if _unseen(source.main):  # hashed while it is read: hardly ever does the cache hold it
         begin(source.main)
         tables = format_of(source).read(source)
     inputs = inputs_of(source)
     key = key_of(source, inputs)
-    if tables is not None:
-        cache.put(key, tables)
-    elif (tables := cache.get(key)) is None:
+    if tables is None:
+        if (tables := cache.get(key)) is not None:
+            return Part(source, tables, inputs), True
         tables = format_of(source).read(source)
+    is_settled = _stamps(source) == before
+    if is_settled:
         cache.put(key, tables)
-    return Part(source, tables, inputs)
+    return Part(source, tables, inputs), is_settled
+
+
+def _stamps(source: Source) -> list[str]:
+    """What changes when the content of one of the source's files does."""
+    stamps = []
+    for path in files_of(source):
+        try:
+            stamps.append(stamp(path.stat()))
+        except OSError as error:
+            stamps.append(str(error.errno))
+    return stamps
 
 
 def _unseen(path: Path) -> bool:

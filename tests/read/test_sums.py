@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,9 @@ from servebook.read import ahead, aiperf, aiperf_split, parts, sums
 from servebook.read.cache import Cache
 from servebook.read.discover import discover
 from servebook.read.parts import read_part
+from servebook.read.source import Source
 from servebook.read.sums import begin, remembered_sha256
+from servebook.tables import Tables
 from tests.read.samples import record, write_lines
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="not on Linux")
@@ -68,3 +72,36 @@ def test_what_is_read_beside_is_cached_under_its_key(large: Path, tmp_path: Path
     assert first.tables.runs["sha256"].to_pylist() == [first.inputs[0][1]]
     for name in ("runs", "requests", "gaps", "set_aside"):
         assert getattr(first.tables, name).equals(getattr(again.tables, name))
+
+
+@pytest.mark.parametrize("large_bytes", [1, 1 << 40])
+def test_a_file_that_grows_while_it_is_read_is_read_again_or_not_kept(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_bytes: int
+) -> None:
+    monkeypatch.setattr(parts, "_LARGE_BYTES", large_bytes)
+    (source,) = discover(tmp_path / "dumps").sources
+    read = parts.format_of(source).read
+    n_records, most = 50, 51
+
+    def growing(one: Source) -> Tables:
+        nonlocal n_records
+        found = read(one)
+        if n_records < most:
+            with large.open("a") as stream:
+                stream.write(json.dumps(record(n_records)) + "\n")
+            n_records += 1
+        return found
+
+    monkeypatch.setattr(parts, "format_of", lambda _: SimpleNamespace(read=growing))
+    cache = Cache(tmp_path / "cache")
+    for part in (read_part(source, cache), read_part(source, cache)):
+        assert part.tables.requests.num_rows == n_records == 51
+        assert part.inputs[0][1] == hashlib.sha256(large.read_bytes()).hexdigest()
+        assert cache.holds(parts.key_of(source, part.inputs))
+    most = 99  # it goes on growing
+    with large.open("a") as stream:
+        stream.write("\n")
+    part = read_part(source, cache)
+    assert n_records == 53
+    assert not cache.holds(parts.key_of(source, part.inputs))
+    assert not cache.holds(parts.key_of(source, parts.inputs_of(source)))
