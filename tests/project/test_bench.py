@@ -12,8 +12,14 @@ import pytest
 
 def test_the_bench_runs_at_a_small_size(project_root: Path, tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
-    command = [sys.executable, "benchmarks/bench.py", "--mb", "0.3", "--json", str(out)]
-    done = subprocess.run(command, cwd=project_root, capture_output=True, text=True, check=False)
+    command = [sys.executable, "benchmarks/bench.py", "--mb", "0.3", "--rounds", "2"]
+    done = subprocess.run(
+        [*command, "--json", str(out)],
+        cwd=project_root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     assert [row["file"].rpartition(".")[2] for row in found["reading"]] == ["jsonl", "json"]
@@ -28,6 +34,8 @@ def test_the_bench_runs_at_a_small_size(project_root: Path, tmp_path: Path) -> N
             assert row["n_gaps"] == reading["n_gaps"]
             assert row["peak_rss_bytes"] > 10_000_000
             assert row["servebook_times_wall"] > 0
+            assert row["wall_s"] == max(row["all_wall_s"])
+            assert len(row["all_wall_s"]) == 2
             assert way in done.stdout
         for row in ways.values():
             assert "cpu_s" in row or "skipped" in row
@@ -44,6 +52,17 @@ def test_growth_is_told_beside_the_first_size(project_root: Path, tmp_path: Path
     assert 2.9 < large["of_mb"] < 3.1
     assert large["n_gaps"] > 2 * small["n_gaps"] > 0
     assert "aiperf plot: skipped, no --aiperf or no --runs" in done.stdout
+
+
+@pytest.mark.usefixtures("bench_folder")
+def test_the_run_of_median_time_counts() -> None:
+    import bench
+
+    runs = [
+        {"wall_s": wall_s, "cpu_s": cpu_s} for wall_s, cpu_s in ((3.0, 4.0), (9.0, 1.0), (2.0, 8.0))
+    ]
+    assert bench.median(runs) == {"wall_s": 3.0, "cpu_s": 4.0, "all_wall_s": [3.0, 9.0, 2.0]}
+    assert bench.median([{"skipped": "no such module"}]) == {"skipped": "no such module"}
 
 
 @pytest.mark.usefixtures("bench_folder")
