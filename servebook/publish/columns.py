@@ -34,7 +34,7 @@ _NARROW, _WIDE = 5.5 * 16.0, 9 * 16.0
 #: The part of the room that the columns may take which begin every band.
 _MOST_KEYS = 0.42
 MANY = 8
-_BREAKS = re.compile(r"(?<=[/_])(?=[^/_\s])")
+_BREAKS = re.compile(r"(?<=[/_])(?=[^/_\s]\S)")  # no lone letter: that of a rate is its unit's
 _PART = 9  # a name breaks into parts of so many letters at least
 _PIECES = re.compile(r"[\s/_-]+")
 
@@ -60,6 +60,8 @@ def breakable(name: str) -> Markup:
 
     >>> str(breakable("raw/a_b_<long>_c/results_long"))
     'raw/a_b_&lt;long&gt;_<wbr>c/results_<wbr>long'
+    >>> str(breakable("400 Gbit/s"))
+    '400 Gbit/s'
     """
     parts = [""]
     for one in _BREAKS.split(name):
