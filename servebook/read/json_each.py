@@ -25,8 +25,8 @@ from servebook.read.json_window import Window
 
 __all__ = ["each_object"]
 
-#: How an object begins, up to its first name.
-_OPENING = re.compile(rb'\{\s*"[^"\\]{0,200}"')
+#: How an object begins, up to its first name; of one that is torn in it no quote and colon follow.
+_OPENING = re.compile(rb'\{\s*"[^"\\\x00-\x1f]{0,200}"(?=\s*:)')
 _ANY = b'{"'
 _WRONG = "no valid JSON"
 

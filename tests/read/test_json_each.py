@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servebook.read.discover import read_tree
@@ -77,6 +77,9 @@ def test_a_whole_array_is_what_it_is(
 
 
 @given(st.integers(0, 2), st.integers(1, 400), st.sampled_from([None, 1]))
+@example(0, 2, None)  # torn in its first name
+@example(0, 4, None)
+@example(0, 8, 1)  # torn behind it
 def test_results_around_a_broken_one(
     tmp_path_factory: pytest.TempPathFactory, which: int, cut: int, indent: int | None
 ) -> None:
