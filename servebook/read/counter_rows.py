@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ def whole(text: str, factor: int = 1) -> int:
     Raises ValueError, in words, for what cannot be a counter: not a number, NaN, infinite,
     negative, a fraction, or above 64 bits.
     """
+    if len(text) < 19 and text.isdigit() and text.isascii() and factor < 10:
+        return int(text) * factor  # most of all readings are below 10**18
     text = text.strip()
     if text.isascii() and text.isdigit():
         value = int(text) if len(text) <= 20 else 1 << 64
@@ -266,19 +269,15 @@ class Rows:
         columns["device"] = self._devices(columns["device"], used)
         points = self._chosen(points, columns["interface"], used)
         which = pa.array([p[0] for p in points], type=pa.int64())
-        counter = [columns["kind"][p[0]] == "counter" for p in points]
-        stamps = list(self._stamps)
-        out: dict[str, Any] = {
-            name: pa.array(values, from_pandas=True).take(which)
-            if any(value is not None for value in values)
-            else pa.nulls(len(points))
-            for name, values in columns.items()
-        }
+        counts = [kind == "counter" for kind in columns["kind"]]
+        counter = [counts[p[0]] for p in points]
+        told = pa.array([p[4] for p in points], type=pa.int64())
+        stamps = dict(
+            zip(("source", "ts_kind", "ts_error_ns"), zip(*self._stamps, strict=True), strict=False)
+        )
+        out: dict[str, Any] = _repeated(columns, which) | _repeated(stamps, told)
         out |= {
-            "format": [self.source.format] * len(points),
-            "source": [stamps[p[4]][0] for p in points],
-            "ts_kind": [stamps[p[4]][1] for p in points],
-            "ts_error_ns": [stamps[p[4]][2] for p in points],
+            "format": pa.repeat(self.source.format, len(points)),
             "line": [p[3] for p in points],
             "ts_ns": [p[1] for p in points],
             "count": pa.array(
@@ -385,3 +384,13 @@ class Rows:
                 f"correct the interface in the manifest{lo}",
             )
         return [p for p in points if interfaces[p[0]] is None or interfaces[p[0]] in wanted]
+
+
+def _repeated(columns: Mapping[str, Sequence[Any]], which: pa.Array) -> dict[str, pa.Array]:
+    """Each column's values at the places ``which``."""
+    return {
+        name: pa.array(values, from_pandas=True).take(which)
+        if any(value is not None for value in values)
+        else pa.nulls(len(which))
+        for name, values in columns.items()
+    }

@@ -24,7 +24,7 @@ from typing import Any
 
 from servebook.errors import DumpError
 from servebook.read.counter_names import TOO_NARROW, Meaning
-from servebook.read.counter_rows import Rows
+from servebook.read.counter_rows import Rows, whole
 from servebook.read.files import loads, read_text
 from servebook.read.prometheus_names import (
     BUILD_INFO,
@@ -189,10 +189,24 @@ def _points(rows: Rows, entry: Any, kind: str, path: Path) -> list[tuple[int, st
     for pair in raw if isinstance(raw, list) else []:
         try:
             at, value = pair
-            points.append((round(Decimal(str(at)) * 1000), str(value)))
+            points.append((_ms(at), str(value)))
         except (TypeError, ValueError, ArithmeticError):
             rows.aside("reading", "no pair of a time and a value", None, path)
     return points
+
+
+def _ms(at: Any) -> int:
+    """A time in seconds as whole ms, from its printed digits; raises for what is no number.
+
+    The digits of a float are asked for only where the float's own error could decide.
+    """
+    if type(at) is int:
+        return at * 1000
+    if type(at) is float and abs(at) < 1e11:
+        near = round(at * 1000)
+        if abs(at * 1000 - near) < 0.4:
+            return near
+    return round(Decimal(str(at)) * 1000)
 
 
 def _on_grid(series: Iterable[Sequence[tuple[int, str]]]) -> bool:
@@ -257,9 +271,11 @@ def add_series(
     device = rows.alias(found.device) if found.device else device
     interface = found.interface or "unknown"
     key = rows.meant(found.meaning, device, interface, rank=found.rank)
+    meaning, own = found.meaning, factor if found.in_words else 1
+    times = int(meaning.factor) * own if meaning.kind == "counter" and own is not None else 0
     for ms, value in points:
         try:
-            read_value = reading_of(found.meaning, value, factor if found.in_words else 1)
+            read_value = whole(value, times) if times else reading_of(meaning, value, own)
             rows.add(key, ms * 10**6, read_value, stamp)
         except ValueError as error:
             shown = "a series" if name else "a nameless series"

@@ -59,6 +59,16 @@ def test_every_uint64_survives(value: int) -> None:
     assert whole(str(value)) == value
 
 
+@pytest.mark.parametrize("factor", [1, 4, 8, 32, 1000])
+@pytest.mark.parametrize("value", [0, 10**18 - 1, 10**18, 2**62, 2**64 - 1])
+def test_a_factor_may_take_a_counter_above_64_bits(value: int, factor: int) -> None:
+    if value * factor < 2**64:
+        assert whole(str(value), factor) == value * factor
+    else:
+        with pytest.raises(ValueError, match="above 64 bits"):
+            whole(str(value), factor)
+
+
 @settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_text_is_a_value_or_a_value_error(text: str) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from servebook.errors import DumpError
 from servebook.read import prometheus_api
@@ -225,3 +228,18 @@ def test_instances_of_several_files_do_not_share_an_alias(tmp_path: Path) -> Non
     [source] = prometheus_api.find(survey(tmp_path))
     samples = prometheus_api.read(source).samples
     assert samples["device"].to_pylist() == ["node 1"] * 4 + ["node 2"] * 4
+
+
+@given(
+    st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.integers(),
+        st.integers(0, 4 * 10**12).map(lambda ms: ms / 1000),
+        st.integers(0, 10**10).map(lambda tenths: tenths / 10_000),
+    )
+)
+@example(1767571200.0005)
+@example(1767571200.0015)
+@example(0.0005)
+def test_times_are_taken_by_their_printed_digits(at: float) -> None:
+    assert prometheus_api._ms(at) == round(Decimal(str(at)) * 1000)
