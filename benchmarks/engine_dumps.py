@@ -4,11 +4,15 @@ Two AIPerf runs: ``mixed_c16`` takes nine tenths of the gaps, ``decode_c16`` the
 requests run at all times; each decode step takes 6 ms give or take 50 µs, each prompt a step of its
 own that stops the others, and the client delivers each token some 20 µs late. The record around the
 gaps is one of ``data/loopback``. What ``benchmarks/dumps.py`` writes follows no clock at all.
+
+With more ``lanes`` than one number there are two runs for each: ``mixed_c16``, ``decode_c16``,
+``mixed_c32`` and so on, which share the gaps. Fewer tokens a request make more requests.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,7 @@ import orjson
 __all__ = ["campaign"]
 
 LOOPBACK = Path(__file__).resolve().parents[1] / "data" / "loopback" / "raw"
-LANES, TOKENS = 16, 1000
+LANES, TOKENS = (16,), 1000
 _STEP_NS, _NOISE_NS, _LATE_NS = 6e6, 5e4, 2e4
 _PROMPT_TOKENS = {"mixed": (512, 4096), "decode": (16, 16)}
 _TOKENS_A_S = 50_000
@@ -35,12 +39,19 @@ runs:
 """
 
 
-def campaign(folder: Path, n_gaps: float) -> Path:
-    """A folder with ``campaign.yaml`` and two runs of ``n_gaps`` together, 10.5 bytes each."""
+def campaign(
+    folder: Path, n_gaps: float, n_tokens: int = TOKENS, lanes: Sequence[int] = LANES
+) -> Path:
+    """A folder with ``campaign.yaml`` and two runs a number of lanes, ``n_gaps`` together.
+
+    A gap takes 10.5 bytes, and what stands around the gaps of a request 2.5 kB.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "campaign.yaml").write_text(_MANIFEST)
-    for workload, share in (("mixed", 0.9), ("decode", 0.1)):
-        _run(folder / "raw" / f"{workload}_c{LANES}", workload, n_gaps * share)
+    for n_lanes in lanes:
+        for workload, share in (("mixed", 0.9), ("decode", 0.1)):
+            part = n_gaps * share / len(lanes)
+            _run(folder / "raw" / f"{workload}_c{n_lanes}", workload, part, n_tokens, n_lanes)
     return folder
 
 
@@ -50,15 +61,15 @@ def _record() -> dict[str, Any]:
     return next(r for r in records if r["metadata"]["phase_kind"] == "profiling")
 
 
-def _run(folder: Path, workload: str, n_gaps: float) -> None:
+def _run(folder: Path, workload: str, n_gaps: float, n_tokens: int, n_lanes: int) -> None:
     rng = np.random.default_rng(0)
-    n_requests = max(LANES, round(n_gaps / (TOKENS - 1)))
+    n_requests = max(n_lanes, round(n_gaps / (n_tokens - 1)))
     # Of each lane one request after the other; lanes are apart by equal parts of a request.
-    lane = np.arange(n_requests) % LANES
-    begin = 1 + lane * (TOKENS // LANES) + (TOKENS - 1) * (np.arange(n_requests) // LANES)
+    lane = np.arange(n_requests) % n_lanes
+    begin = 1 + lane * n_tokens // n_lanes + (n_tokens - 1) * (np.arange(n_requests) // n_lanes)
     low, high = _PROMPT_TOKENS[workload]
     prompt = rng.integers(low, high + 1, n_requests)
-    n_steps = int(begin.max()) + TOKENS
+    n_steps = int(begin.max()) + n_tokens
     prefill = np.bincount(begin, prompt, n_steps) / _TOKENS_A_S * 1e9
     length = rng.normal(_STEP_NS, _NOISE_NS, n_steps) + prefill
     ends = np.cumsum(length)
@@ -68,10 +79,10 @@ def _run(folder: Path, workload: str, n_gaps: float) -> None:
     with (folder / "profile_export.jsonl").open("wb") as stream:
         for number in np.argsort(begin, kind="stable").tolist():
             step = int(begin[number])
-            times = np.empty(TOKENS)
+            times = np.empty(n_tokens)
             times[0] = ends[step - 1] + prefill[step]
-            times[1:] = ends[step : step + TOKENS - 1]
-            times = np.sort(np.rint(times + rng.exponential(_LATE_NS, TOKENS))).astype(np.int64)
+            times[1:] = ends[step : step + n_tokens - 1]
+            times = np.sort(np.rint(times + rng.exponential(_LATE_NS, n_tokens))).astype(np.int64)
             start = int(ends[step - 1]) - 100_000 * int(rng.integers(1, 10))
             stream.write(_line(record, number, zero, start, times, int(prompt[number])))
 

@@ -3,11 +3,13 @@
     python benchmarks/scale.py 1 10 100
     python benchmarks/scale.py --gaps 10 1 4
     python benchmarks/scale.py --build 1 10 100
+    python benchmarks/scale.py --build --gaps 10 --lanes 16,32 16
 
 The second line has requests of 10 gaps each instead of 999: memory grows with requests. The third
 builds whole pages, of two runs with so many gaps together, whose tokens follow the
 clock of an engine (``engine_dumps.py``), with an empty cache: memory of the largest process and of
-all together (``memory.py``), the CPU time of all, the size of the page.
+all together (``memory.py``), the CPU time of all, the size of the page. The fourth does so with
+requests of 10 gaps, in two runs for 16 and two for 32 requests in flight.
 
 Each step runs in a process of its own, so that its memory is its own: ``read`` identifies, hashes,
 reads and writes the cache; ``again`` finds the tables there; ``measure`` computes every metric of
@@ -66,6 +68,12 @@ def builds(words: list[str]) -> int:
     import engine_dumps
     import memory
 
+    n_gaps, lanes = engine_dumps.TOKENS - 1, list(engine_dumps.LANES)
+    if words[:1] == ["--gaps"]:
+        n_gaps, words = int(words[1]), words[2:]
+    if words[:1] == ["--lanes"]:
+        lanes, words = [int(one) for one in words[1].split(",")], words[2:]
+
     print(
         "| million gaps | dumps, MB | CPU s | wall s | largest process, MB | all, MB | page, MB |"
     )
@@ -73,7 +81,7 @@ def builds(words: list[str]) -> int:
     for millions in map(float, words or ["1"]):
         work = Path(tempfile.mkdtemp(prefix="scale-"))
         try:
-            folder = engine_dumps.campaign(work / "engine", millions * 1e6)
+            folder = engine_dumps.campaign(work / "engine", millions * 1e6, n_gaps + 1, lanes)
             n_mb = sum(path.stat().st_size for path in folder.rglob("*.jsonl")) / 1e6
             command = [sys.executable, "-m", "servebook", "build", folder, "-o", work / "out"]
             took = memory.watched(command, {"SERVEBOOK_CACHE": str(work / "cache")})

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from servebook.measure.stalled_gaps import CAUSES, ClassifiedRun
 from servebook.measure.steps import Timeline, step_rows
@@ -68,31 +70,41 @@ def lanes(tables: Tables, one: ClassifiedRun, t0_ns: float, t1_ns: float) -> pd.
     """
     run, line = one.tokens, one.line
     begin, end = run.start, _ended(one)
-    known = np.flatnonzero(~np.isnan(begin) & ~np.isnan(end))
-    lane = _assigned(known, begin, end)
-    prefill = _prefills(tables, one) if line and line.style == "separate" else {}
-    names = tables.requests["request_id"].take(run.request_row).to_pylist()
+    known = ~np.isnan(begin) & ~np.isnan(end)
+    lane = _assigned(np.flatnonzero(known), begin, end, t1_ns)
+    gaps = _stalled_between(one, t0_ns, t1_ns)
+    # A run may have a million requests, and the time between holds a few dozen of them.
+    seen = known & (begin < t1_ns) & (np.fmax(end, run.first) > t0_ns)
+    seen[run.request[gaps]] = True
+    ids = tables.requests["request_id"].take(run.request_row)
+    prefill: dict[str, tuple[float, float]] = {}
+    if line and line.style == "separate":
+        prefill = _prefills(tables, one, set(ids.filter(pa.array(seen)).to_pylist()), t0_ns, t1_ns)
+        seen |= pc.is_in(ids, pa.array(sorted(prefill), pa.string())).to_numpy()
     decode_from = run.first.copy()
     parts: list[tuple[int, str, float, float]] = []
-    for i in known.tolist():
-        work = prefill.get(names[i])
+    some = np.flatnonzero(seen)
+    for i, name in zip(some.tolist(), ids.take(pa.array(some)).to_pylist(), strict=True):
+        if not known[i]:
+            continue
+        work = prefill.get(name)
         if work is not None:
             at = max(float(begin[i]), work[0])
             decode_from[i] = work[1]
             parts += [(i, "queue", begin[i], at), (i, "prefill", at, work[1])]
         else:
-            seen = end[i] if np.isnan(run.first[i]) else run.first[i]
-            parts.append((i, "wait", begin[i], seen))
+            until = end[i] if np.isnan(run.first[i]) else run.first[i]
+            parts.append((i, "wait", begin[i], until))
         if not np.isnan(run.first[i]):
             parts.append((i, "decode", decode_from[i], end[i]))
     kinds = ("", "stall", "link", "unexplained")
     start, stop = _between(one, decode_from)
-    for gap in np.flatnonzero(one.stall).tolist():
+    for gap in gaps.tolist():
         own = int(run.request[gap])
         parts.append((own, kinds[one.cause[gap]], float(start[gap]), float(stop[gap])))
     frame = pd.DataFrame(parts, columns=["request", "kind", "t0_ns", "t1_ns"])
     frame = frame.assign(
-        lane=[lane.get(int(i), -1) for i in frame["request"]],
+        lane=lane[frame["request"].to_numpy(dtype=np.int64)],
         t0_ns=frame["t0_ns"].clip(lower=t0_ns),
         t1_ns=frame["t1_ns"].clip(upper=t1_ns),
     )
@@ -114,30 +126,48 @@ def _ended(one: ClassifiedRun) -> Floats:
     return np.asarray(np.where(np.isnan(run.end), last, run.end))
 
 
-def _assigned(known: Ints, begin: Floats, end: Floats) -> dict[int, int]:
-    out: dict[int, int] = {}
+def _assigned(known: Ints, begin: Floats, end: Floats, until: float) -> Ints:
+    """The lane of each request that began before ``until``; -1 of others."""
+    out = np.full(len(begin), -1, dtype=np.int64)
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     for i in known[np.lexsort((known, begin[known]))]:
+        if begin[i] >= until:
+            break
         while busy and busy[0][0] <= begin[i]:
             heapq.heappush(free, heapq.heappop(busy)[1])
         lane = heapq.heappop(free) if free else len(busy)
         heapq.heappush(busy, (float(end[i]), lane))
-        out[int(i)] = lane
+        out[i] = lane
     return out
 
 
-def _prefills(tables: Tables, one: ClassifiedRun) -> dict[str, tuple[float, float]]:
-    """When the prompt of each request was at work, since the run's zero."""
+def _prefills(
+    tables: Tables, one: ClassifiedRun, names: set[str], t0_ns: float, t1_ns: float
+) -> dict[str, tuple[float, float]]:
+    """When the prompts of these requests were at work, and those at work between the two times."""
     assert one.line is not None
     rows = step_rows(one.line, tables.requests["request_id"])
     rows = rows[(rows["n_decoded"] == 0) & rows["duration_ns"].notna()]
+    end = rows["end_ns"].to_numpy() - one.tokens.zero_ns
+    begin = end - rows["duration_ns"].to_numpy(dtype=np.float64)
+    between = (begin < t1_ns) & (end > t0_ns)
     out = {}
-    for row in rows.to_dict("records"):
-        end = float(row["end_ns"] - one.tokens.zero_ns)
-        for name in row["prefill_requests"]:
-            out[str(name)] = (end - float(row["duration_ns"]), end)
+    for own, first, last, there in zip(
+        rows["prefill_requests"], begin.tolist(), end.tolist(), between.tolist(), strict=True
+    ):
+        for name in own:
+            if there or name in names:
+                out[str(name)] = (first, float(last))
     return out
+
+
+def _stalled_between(one: ClassifiedRun, t0_ns: float, t1_ns: float) -> Ints:
+    """The gaps that are stalls and may lie between two times."""
+    # What a prefill took is cut off the first gap's start, so this one is never too late.
+    start, stop = _between(one, np.full(len(one.tokens.first), np.nan))
+    # No start is known of a first gap without one.
+    return np.flatnonzero(one.stall & (stop > t0_ns) & ~(start >= t1_ns))
 
 
 def _between(one: ClassifiedRun, decode_from: Floats) -> tuple[Floats, Floats]:
