@@ -46,9 +46,7 @@ def _gnmic(second: int, counts: list[list[int]]) -> str:
                     "source": "leaf1",
                     "subscription-name": "ports",
                 },
-                "values": {
-                    path + key: str(count) for key, count in zip(_KEYS, row, strict=True)
-                },
+                "values": {path + key: str(count) for key, count in zip(_KEYS, row, strict=True)},
             }
         )
         + "\n"

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from servebook import gap_table
 from servebook import tables as tables_module
 from servebook.gap_table import GapPart, GapTable, InFile, InMemory
+from servebook.read.counter_points import MOST_IN_ORDER
 from servebook.read.shared_columns import SharedColumns
 from servebook.read.source import Source, relative
 from servebook.read.spool import Spool, crc32_of, write
@@ -166,6 +167,8 @@ def _write(folder: Path, key: str, tables: Tables) -> None:
             path = folder / f"{field.name}.parquet"
             if isinstance(table, GapTable):
                 _write_spans(path, table)
+            elif field.name == "samples" and table.num_rows > MOST_IN_ORDER:
+                _write_batches(path, table)
             else:
                 long = field.name in ("requests", "gaps")
                 few = [name for name in _FEW if name in table.column_names] if long else True
@@ -173,6 +176,13 @@ def _write(folder: Path, key: str, tables: Tables) -> None:
                 pq.write_table(table, path, row_group_size=_ROWS if long else None, **how)
             sums[field.name] = _sha256(path)
     (folder / _INDEX).write_text(json.dumps(index, sort_keys=True))
+
+
+def _write_batches(path: Path, samples: pa.Table) -> None:
+    """A row group for each batch: most are of one series, and say once what all its rows say."""
+    with pq.ParquetWriter(path, samples.schema, write_statistics=False, **_USUAL) as writer:
+        for batch in samples.to_batches():
+            writer.write_batch(batch)
 
 
 def _part_name(number: int) -> str:
@@ -237,7 +247,8 @@ def _read(entry: Path, key: str) -> Tables:
             if packed:
                 found[field.name] = _gaps(entry, file, index["gap_crc32"])
                 continue
-            table = _table(file, threads) if field.name == "requests" else file.read(None, threads)
+            long = field.name in ("requests", "samples")
+            table = _table(file, threads) if long else file.read(None, threads)
             if not table.schema.equals(schema):
                 raise ValueError("a table of another schema")
         table = table.replace_schema_metadata(None)

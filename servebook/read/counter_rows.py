@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
+from servebook.read.counter_points import Points
+from servebook.read.counter_table import Stamp, samples
 from servebook.read.source import Source, printable, relative
 from servebook.read.times import YEAR_2100
 from servebook.tables import Tables, table
@@ -32,7 +33,7 @@ _ADDRESS = re.compile(
     r"|0x[\da-fA-F]{8,}"  # a GUID
 )
 _LONGEST_KEY = 120  # a name from a dump, in a sentence
-_Point = tuple[int, int, int | float, int | None, int]  # series, ts_ns, value, line, stamp
+Bools = npt.NDArray[np.bool_]
 _SERIES = ("device", "interface", "metric", "scope", "index", "direction")
 _MEANING = ("kind", "bits", "window_s", "smoothing")
 
@@ -88,9 +89,10 @@ class Rows:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._series: dict[tuple[Any, ...], int] = {}
-        self._points: list[_Point] = []
+        self._points = Points()
         self._where: dict[Path, str] = {}
-        self._stamps: dict[tuple[str, str, int | None], int] = {}
+        self._stamps: dict[Stamp, int] = {}
+        self._at_least_ns: int | None = None
         self._aside: list[dict[str, Any]] = []
         self._grouped: dict[tuple[str, str, str, str], list[Any]] = {}
         self._torn: dict[str, int] = {}
@@ -129,7 +131,10 @@ class Rows:
         interface = None if interface is None else printable(interface)
         name = (device, interface, metric, scope, index, direction)
         key = (*name, kind, width, window_s, smoothing, rank)
-        return self._series.setdefault(key, len(self._series))
+        if key not in self._series:
+            self._series[key] = len(self._series)
+            self._points.series(counter=kind == "counter")
+        return self._series[key]
 
     def meant(
         self,
@@ -177,7 +182,7 @@ class Rows:
     ) -> None:
         """One reading; set aside where its time cannot be one."""
         if 0 < ts_ns < YEAR_2100:
-            self._points.append((series, ts_ns, value, line, stamp))
+            self._points.add(series, ts_ns, value, line, stamp)
         else:
             path = self.source.root / list(self._stamps)[stamp][0]
             self.aside("reading", "a time outside of the years 1970 to 2099", line, path)
@@ -254,40 +259,23 @@ class Rows:
         return len(self._points)
 
     def tables(self) -> Tables:
-        """The samples, in file order, and the set-aside records.
+        """The samples (``counter_table``), and the set-aside records.
 
         Raises DumpError where the options ask for an interface that is not there, or give one
         device name to readings of several devices.
         """
-        points = self._preferred(self._drop_torn())
+        kept = self._preferred(self._without_torn())
         names = list(self._series)
         columns: dict[str, list[Any]] = {
             name: [key[at] for key in names] for at, name in enumerate(_SERIES + _MEANING)
         }
         columns["interface"] = [self.renamed.get(name, name) for name in columns["interface"]]
-        used = sorted({point[0] for point in points})
-        columns["device"] = self._devices(columns["device"], used)
-        points = self._chosen(points, columns["interface"], used)
-        which = pa.array([p[0] for p in points], type=pa.int64())
-        counts = [kind == "counter" for kind in columns["kind"]]
-        counter = [counts[p[0]] for p in points]
-        told = pa.array([p[4] for p in points], type=pa.int64())
-        stamps = dict(
-            zip(("source", "ts_kind", "ts_error_ns"), zip(*self._stamps, strict=True), strict=False)
+        columns["device"] = self._devices(columns["device"], list(kept))
+        chosen = self._chosen(list(kept), columns["interface"])
+        columns["format"] = [self.source.format] * len(names)
+        found = samples(
+            self._points, {number: kept[number] for number in chosen}, columns, self._told()
         )
-        out: dict[str, Any] = _repeated(columns, which) | _repeated(stamps, told)
-        out |= {
-            "format": pa.repeat(self.source.format, len(points)),
-            "line": [p[3] for p in points],
-            "ts_ns": [p[1] for p in points],
-            "count": pa.array(
-                [p[2] if c else None for p, c in zip(points, counter, strict=True)], pa.uint64()
-            ),
-            "value": pa.array(
-                [None if c else float(p[2]) for p, c in zip(points, counter, strict=True)],
-                pa.float64(),
-            ),
-        }
         for (path, record, key, reason), (line, n) in self._grouped.items():
             self._aside.append(
                 {
@@ -298,54 +286,74 @@ class Rows:
                 }
             )
         self._grouped = {}
-        return Tables(samples=table("samples", out), set_aside=table("set_aside", self._aside))
+        return Tables(samples=found, set_aside=table("set_aside", self._aside))
 
-    def _drop_torn(self) -> list[_Point]:
-        """The points without those of a torn last line that do not fit the reading before."""
-        if not self._torn:
-            return self._points
-        paths = [path for path, _, _ in self._stamps]
-        before: dict[int, int | float] = {}
-        kept = []
-        for point in self._points:
-            path = paths[point[4]]
-            last = before.get(point[0], np.inf)
-            # One that lost a digit is below a tenth of what it was, so it falls, or its counter
-            # grew tenfold since the reading before.
-            fits = last <= point[2] and (point[2] == 0 or point[2] < 10 * last)
-            if self._torn.get(path) == point[3] and not fits:
-                self._aside.append(
-                    {
-                        "path": path,
-                        "line": point[3],
-                        "record": "reading",
-                        "reason": "the file ends inside this line; the number may lack digits",
-                    }
-                )
+    def _told(self) -> list[Stamp]:
+        least = self._at_least_ns
+        return [
+            (path, kind, error if least is None else max(error or 0, least))
+            for path, kind, error in self._stamps
+        ]
+
+    def _without_torn(self) -> dict[int, Bools | None]:
+        """The series, each with which of its readings are kept.
+
+        One of a torn last line is not, where it does not fit the reading before.
+        """
+        kept: dict[int, Bools | None] = dict.fromkeys(self._points.used())
+        torn = np.array([self._torn.get(path, -1) for path, _, _ in self._stamps], np.int64)
+        dropped: list[int] = []  # stamps
+        for number in kept if self._torn else ():
+            own = self._points.of(number)
+            stamps, (lines, without) = own.stamps(), own.lines()
+            doubted = np.flatnonzero((lines == torn[stamps]) & ~without)
+            if not len(doubted):
                 continue
-            before[point[0]] = point[2]
-            kept.append(point)
-        return kept
+            keep, values, before = np.ones(len(own), bool), own.values(), -1
+            for at in doubted.tolist():
+                if at and keep[at - 1]:
+                    before = at - 1
+                # One that lost a digit is below a tenth of what it was, so it falls, or its
+                # counter grew tenfold since the reading before.
+                value = values[at].item()
+                last = values[before].item() if before >= 0 else np.inf
+                keep[at] = last <= value and (value == 0 or value < 10 * last)
+            kept[number] = keep
+            dropped += stamps[~keep].tolist()
+        for path, _, _ in (list(self._stamps)[stamp] for stamp in sorted(dropped)):
+            reason = "the file ends inside this line; the number may lack digits"
+            self.aside("reading", reason, self._torn[path], self.source.root / path)
+        return {number: keep for number, keep in kept.items() if keep is None or keep.any()}
 
-    def _preferred(self, points: list[_Point]) -> list[_Point]:
-        """The points without those of series that a lower rank of the same kind replaces."""
+    def _preferred(self, kept: dict[int, Bools | None]) -> dict[int, Bools | None]:
+        """The series without those that a lower rank of the same kind replaces."""
         keys = list(self._series)
         if not any(key[-1] for key in keys):
-            return points
+            return kept
         alike = [(*key[: len(_SERIES)], key[len(_SERIES)]) for key in keys]
         best: dict[tuple[Any, ...], int] = {}
-        for place in sorted({point[0] for point in points}):
-            best[alike[place]] = min(best.get(alike[place], keys[place][-1]), keys[place][-1])
-        worse = {i for i, key in enumerate(keys) if key[-1] > best.get(alike[i], key[-1])}
+        for number in kept:
+            best[alike[number]] = min(best.get(alike[number], keys[number][-1]), keys[number][-1])
+        worse = [number for number in kept if keys[number][-1] > best[alike[number]]]
         paths = [path for path, _, _ in self._stamps]
-        for point in points:
-            if point[0] in worse:
-                device, interface, metric, *_ = keys[point[0]]
-                key = f"{metric} of {interface or device}"
-                reason = "the same port has a counter that is nearer to the wire"
-                group = (paths[point[4]], "series", key, reason)
-                self._grouped.setdefault(group, [point[3], 0])[1] += 1
-        return [point for point in points if point[0] not in worse]
+        places = dict(self._points.places()) if worse and self._points.in_order else {}
+        found = []  # file, place or line of its first reading there, series, line, how many
+        for number in worse:
+            own, keep = self._points.of(number), kept[number]
+            at = np.arange(len(own)) if keep is None else np.flatnonzero(keep)
+            lines, stamps = own.lines()[0], own.stamps()[at]
+            told = np.unique(stamps, return_index=True, return_counts=True)
+            for stamp, first, n in zip(*(one.tolist() for one in told), strict=True):
+                line = int(lines[at[first]])
+                place = int(places[number][at[first]]) if places else line
+                found.append((stamp, place, number, line, n))
+        for stamp, _, number, line, n in sorted(found):
+            device, interface, metric, *_ = keys[number]
+            reason = "the same port has a counter that is nearer to the wire"
+            key = f"{metric} of {interface or device}"
+            entry = (paths[stamp], "series", key, reason)
+            self._grouped.setdefault(entry, [line if line >= 0 else None, 0])[1] += n
+        return {number: keep for number, keep in kept.items() if number not in set(worse)}
 
     def _devices(self, aliases: list[str], used: list[int]) -> list[str]:
         option = self.source.options.get("device")
@@ -362,12 +370,10 @@ class Rows:
             )
         return [str(option)] * len(aliases)
 
-    def _chosen(
-        self, points: list[_Point], interfaces: list[str | None], used: list[int]
-    ) -> list[_Point]:
+    def _chosen(self, used: list[int], interfaces: list[str | None]) -> list[int]:
         only = self.source.options.get("interfaces") or self.source.options.get("interface")
         if not only:
-            return points
+            return used
         wanted = {str(name) for name in (only if isinstance(only, list | tuple) else [only])}
         found = sorted({str(interfaces[i]) for i in used if interfaces[i] is not None})
         missing = sorted(wanted - set(found))
@@ -383,14 +389,4 @@ class Rows:
                 f"interfaces {', '.join(found) or 'none'}",
                 f"correct the interface in the manifest{lo}",
             )
-        return [p for p in points if interfaces[p[0]] is None or interfaces[p[0]] in wanted]
-
-
-def _repeated(columns: Mapping[str, Sequence[Any]], which: pa.Array) -> dict[str, pa.Array]:
-    """Each column's values at the places ``which``."""
-    return {
-        name: pa.array(values, from_pandas=True).take(which)
-        if any(value is not None for value in values)
-        else pa.nulls(len(which))
-        for name, values in columns.items()
-    }
+        return [i for i in used if interfaces[i] is None or interfaces[i] in wanted]
