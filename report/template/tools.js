@@ -189,7 +189,8 @@
       const press = document.createElement("button");
       press.type = "button";
       press.className = "sort";
-      press.title = page.say("sort", { column: head.textContent });
+      // Whoever points at the words, or comes to them by key, is told what they mean, too.
+      press.title = [head.title, page.say("sort", { column: head.textContent })].filter(Boolean).join("\n");
       press.append(...head.childNodes);
       head.append(press);
       head.setAttribute("aria-sort", "none");

@@ -49,7 +49,7 @@ class Layout:
     many: bool  # columns stand closer
     tight: bool  # names may break
     keys: tuple[int, ...]  # columns that begin every band but the first, which has them anyway
-    same: tuple[tuple[str, str], ...]  # columns of one value, and it; as shown
+    same: tuple[tuple[str, str], ...]  # columns of one value, and it as shown
     empty: tuple[str, ...]  # columns without any
     hidden: frozenset[int]  # both
     bands: tuple[tuple[int, ...], ...]
@@ -182,10 +182,8 @@ def laid_out(table: Table, room: float = ROOM) -> Layout:
         many=many,
         tight=True,
         keys=keys,
-        same=tuple(
-            (text.column(columns[at]), text.told(value[at])) for at in alike if value[at] != ABSENT
-        ),
-        empty=tuple(text.column(columns[at]) for at in alike if value[at] == ABSENT),
+        same=tuple((columns[at], text.told(value[at])) for at in alike if value[at] != ABSENT),
+        empty=tuple(columns[at] for at in alike if value[at] == ABSENT),
         hidden=frozenset(alike),
         bands=tuple(bands),
     )

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from selenium.webdriver.common.keys import Keys
 
 from servebook.measure.metrics import METRICS
 from servebook.publish.about import About
@@ -125,6 +126,40 @@ def page_of(
     return render(content, facts, "", template, language)
 
 
+def test_a_column_that_is_said_once_keeps_its_definition(project_root: Path) -> None:
+    frame = wide().rename(columns={"Client": "ISL (tokens)", "Why not": "Lost"})
+    page = page_of(frame.assign(**{"ISL (tokens)": 512, "Same": "x"}), project_root)
+    said = re.findall(r'<p class="small same">.*?</p>', page, re.DOTALL)
+    assert [re.sub(r"<.*?>", "", one) for one in said] == [
+        "The same in every row: ISL (tokens): 512; Same: x.",
+        "Without a value in every row (–): Lost.",
+    ]
+    told = [
+        re.findall(r'<span class="meant" tabindex="0" title="(.*?)">(.*?)<', one) for one in said
+    ]
+    for name, [(meant, shown)] in zip(["ISL (tokens)", "Lost"], told, strict=True):
+        assert shown == name
+        head = re.search(rf'<th scope="col" hidden.*? title="([^"]*)">{re.escape(name)}</th>', page)
+        assert head is not None, "what the column's head says"
+        assert head[1].endswith(meant)
+
+
+@pytest.mark.browser
+def test_the_keyboard_is_told_what_a_name_above_a_table_means(
+    browser: WebDriver, project_root: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    frame = wide().rename(columns={"Client": "ISL (tokens)"})
+    page.write_text(page_of(frame, project_root), encoding="utf-8")
+    browser.get(page.as_uri())
+    name = browser.find_element("css selector", ".meant")
+    told = "return getComputedStyle(document.querySelector('.meant'), '::after').content"
+    assert browser.execute_script(told) == "none"
+    browser.find_element("css selector", "#figure-wide .permalink").send_keys(Keys.TAB)
+    assert browser.switch_to.active_element == name
+    assert browser.execute_script(told) == f'"{name.get_attribute("title")}"'
+
+
 @pytest.mark.browser
 def test_a_wide_table_fits_sorts_as_one_and_is_copied_whole(
     browser: WebDriver, project_root: Path, tmp_path: Path
@@ -169,7 +204,13 @@ def test_a_wide_table_fits_sorts_as_one_and_is_copied_whole(
     ]
     # A column of the last band sorts all of them.
     last = browser.find_elements("css selector", "#figure-wide thead th")[-1]
-    last.find_element("css selector", "button").send_keys(" ")
+    press = last.find_element("css selector", "button")
+    meant = last.get_attribute("title")
+    assert meant.startswith("ITL max: ")
+    assert (
+        press.get_attribute("title") == f"{meant}\n{press.get_attribute('title').split(chr(10))[1]}"
+    )
+    press.send_keys(" ")
     by_value = sorted(rows, key=lambda row: float(row[-1]))
     assert copied()[1:] == by_value
     first = browser.find_elements("css selector", "#figure-wide tbody th:not([data-again])")
