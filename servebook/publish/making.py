@@ -203,9 +203,9 @@ class Making:
             Kept("drawings", drawing_version() if page.made_of else None, renew=site.force),
         )
         if self.n_left:
-            if self.n_left == 1:  # little to import, and the dumps were read before
+            if self.n_left == 1:  # little to import
                 site.workers.chapters = sorted(chapters_of(left[0]))
-            elif load is None:
+            if load is None:
                 site.workers.first = page.root
             _ = site.workers.zygote  # it imports while the drawing worker starts
         self._drawings.start(ahead=self.n_left > 1)

@@ -72,14 +72,17 @@ def _import_all(names: Sequence[str] = ()) -> None:
 
 
 def _read_ahead(root: str) -> int:
-    """Have a campaign read into the cache by a process of its own; its id, 0 where there is none.
+    """Have a campaign read by a process of its own; its id, 0 where there is none.
 
-    What cannot be read is told by the process that holds the campaign.
+    It leaves the dumps in the cache and hands the campaign over. What cannot be read is told by the
+    process that holds the campaign.
     """
+    from servebook.publish.handed import hand
     from servebook.read.ahead import can_fork, fork
     from servebook.read.cache import default_folder
     from servebook.read.campaign import load
     from servebook.read.cluster import scheduler
+    from servebook.read.privacy import masked
 
     if default_folder() is None or scheduler() or not can_fork():
         return 0
@@ -88,7 +91,7 @@ def _read_ahead(root: str) -> int:
         return max(pid, 0)
     try:
         _die_with(parent)
-        load(Path(root))
+        hand(masked(load(Path(root))), _own_folder())
     finally:
         os._exit(0)
 
@@ -220,6 +223,7 @@ def _die_with(parent: int) -> None:
 def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text: str) -> NoReturn:
     """Read a campaign, answer with what the page says of it, and fork its kernels."""
     from servebook.publish.about import about
+    from servebook.publish.handed import take
     from servebook.publish.text import speak
     from servebook.read.campaign import keep, load
     from servebook.read.privacy import masked
@@ -227,7 +231,7 @@ def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text
     try:
         if text:
             speak(Path(text))
-        campaign = masked(load(Path(root)))
+        campaign = take(Path(root), _own_folder()) or masked(load(Path(root)))
         facts = about(Path(root), Path(home), lambda _: campaign)
     except ServebookError as error:
         fields = dict(vars(error)) or {"text": str(error)}
@@ -245,6 +249,11 @@ def _campaign(channel: socket.socket, root: str, home: str, measured: bool, text
         shown = of_counters(campaign) if campaign.tables.samples.num_rows else []
     _send(channel, {"about": asdict(facts), "of_counters": shown})
     _serve(channel)
+
+
+def _own_folder() -> Path:
+    """The build's own folder, in which the place of the IPython profile is."""
+    return Path(os.environ["IPYTHONDIR"]).parent
 
 
 def _counters(channel: socket.socket, root: str) -> NoReturn:

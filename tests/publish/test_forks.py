@@ -235,6 +235,7 @@ def test_the_first_campaign_is_read_into_the_cache_while_imports_go_on(
         own.close()
     assert facts.name == "loopback"
     assert len(list((tmp_path / "cache").rglob("*.parquet"))) > 10
+    assert not list(tmp_path.glob("handed-*"))  # taken by the process that holds it
 
 
 def test_that_kernels_are_started_one_by_one_is_told_once() -> None:
