@@ -1,7 +1,7 @@
-"""Compiles the one part of the reader that is C; without a compiler the package goes without it.
+"""Compiles the part of the reader that is C; without a compiler the package goes without it.
 
 hatchling calls this when a wheel is built or the folder is installed. The library lies beside its
-source; its name holds checksums of the source and of itself, which ``aiperf_lists.py`` compares
+sources; its name holds checksums of the sources and of itself, which ``aiperf_lists.py`` compares
 before it loads it. It is called by ctypes, so that any Python can use it.
 ``CC`` names another compiler, ``SERVEBOOK_COMPILED=0`` leaves it out.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import shlex
 import shutil
@@ -20,8 +21,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "servebook/read/aiperf_lists.c"
-LIBRARIES = "libaiperf_lists-*.so"
+SOURCES = ("servebook/read/aiperf_lists.c", "servebook/read/aiperf_rows.c")
+LIBRARIES = "libaiperf-*.so"
+#: What other versions left beside them.
+_OLD = ("libaiperf_lists-*.so", LIBRARIES)
 _COMPILERS = ("cc", "gcc", "clang")
 _TIMEOUT_S = 120
 
@@ -52,19 +55,20 @@ def compiled(root: Path) -> str:
     compiler = named or [path for name in _COMPILERS if (path := shutil.which(name))][:1]
     if not compiler:
         return f"there is no C compiler ({', '.join(_COMPILERS)})"
-    source = root / SOURCE
-    work = source.with_suffix(f".{os.getpid()}.new")
-    options = ["-std=c11", "-O3", "-shared", "-fPIC", "-o", str(work), str(source)]
+    sources = [root / source for source in SOURCES]
+    folder = sources[0].parent
+    work = folder / f"libaiperf.{os.getpid()}.new"
+    options = ["-std=c11", "-O3", "-shared", "-fPIC", "-o", str(work), *map(str, sources)]
     try:
         subprocess.run(
             [*compiler, *options],
             check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S,
         )  # fmt: skip
-        name = "-".join(["libaiperf_lists", *(_digest(one.read_bytes()) for one in (source, work))])
+        of_sources = _digest(b"\0".join(source.read_bytes() for source in sources))
         # Whole or not at all; who has an old one open keeps it.
-        for old in source.parent.glob(LIBRARIES):
+        for old in itertools.chain.from_iterable(map(folder.glob, _OLD)):
             old.unlink()
-        work.replace(source.with_name(f"{name}.so"))
+        work.replace(folder / f"libaiperf-{of_sources}-{_digest(work.read_bytes())}.so")
     except (OSError, subprocess.SubprocessError) as error:
         with contextlib.suppress(OSError):
             work.unlink()

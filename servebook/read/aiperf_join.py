@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from servebook.gap_table import NO_CLOCK, GapPart, InFile
-from servebook.read.aiperf_columns import MISSING
 from servebook.read.aiperf_piece import Piece
 from servebook.read.aiperf_records import Parsed
+from servebook.read.aiperf_rows import MISSING
 from servebook.read.prompt_prefix import SentColumns
 from servebook.read.records import Aside, Requests
 from servebook.read.shared_columns import SharedColumns
@@ -102,8 +102,8 @@ def _held(piece: Piece, first_line: int, shared: SharedColumns) -> _Held:
     beside = {key: _narrow(values) for key, values in piece.beside.items() if key != "usage"}
     beside["usage"] = _narrow(np.where(usage == MISSING, -1, usage))
     conversation = None
-    if piece.conversation:
-        conversation = pa.array(piece.conversation, pa.string()).dictionary_encode()
+    if piece.conversation is not None:
+        conversation = piece.conversation.dictionary_encode()
     rest = dataclasses.replace(
         piece,
         columns={
@@ -112,7 +112,7 @@ def _held(piece: Piece, first_line: int, shared: SharedColumns) -> _Held:
         },
         beside={},
         set_aside=[],
-        conversation=[],
+        conversation=None,
     )
     return _Held(rest, first_line, beside, conversation)
 

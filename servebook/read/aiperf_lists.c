@@ -15,12 +15,13 @@
 #include <stdint.h>
 #include <string.h>
 
+int64_t servebook_gaps(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end);
+int64_t servebook_line(const uint8_t *p, const uint8_t *stop, uint8_t **rest, int32_t *gaps,
+                       int64_t room, const uint8_t **next);
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-
-/* With so many gaps below 2^31 ns the sum stays below the bound that Python looks for. */
-enum { MOST_GAPS = 1 << 24 };
 
 static const char NAME[] = "inter_chunk_latency";
 static const char BEFORE[] = "\"inter_chunk_latency\":{\"value\":[";
@@ -34,8 +35,7 @@ static inline int is_digit(uint8_t byte)
     return (uint8_t)(byte - '0') < 10;
 }
 
-/* The gaps of the list that begins at p, room for at most so many; -1 where it is not taken.
-   *end becomes the bracket behind it. A line feed must stand somewhere behind p. */
+/* As servebook_gaps. A line feed must stand somewhere behind p. */
 static int64_t careful(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end)
 {
     const uint64_t ns_parts = 10000000000, half = ns_parts / 2, near = 10000;
@@ -179,10 +179,18 @@ static inline const uint8_t *special(const uint8_t *p)
 
 #endif
 
+/* The gaps of the list that begins at p, room for at most so many; -1 where it is not taken.
+   *end becomes the bracket behind it. */
+int64_t servebook_gaps(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end)
+{
+    int64_t n = usual(p, gaps, room, end);
+    return n < 0 ? careful(p, gaps, room, end) : n;
+}
+
 /* The line at p: how many gaps its list holds (0: no list), and *rest behind the rest of it, which
    has null for the list; -1 where it is not taken. *next becomes the line behind it. */
-static int64_t line(const uint8_t *p, const uint8_t *stop, uint8_t **rest, int32_t *gaps,
-                    int64_t room, const uint8_t **next)
+int64_t servebook_line(const uint8_t *p, const uint8_t *stop, uint8_t **rest, int32_t *gaps,
+                       int64_t room, const uint8_t **next)
 {
     const uint8_t *begin = p, *copied = p; /* up to there */
     uint8_t *out = *rest;
@@ -198,9 +206,7 @@ static int64_t line(const uint8_t *p, const uint8_t *stop, uint8_t **rest, int32
         if (n || p - begin == K || memcmp(p - K - 1, BEFORE, SIZE(BEFORE)))
             goto refused;
         const uint8_t *list = p - K - 1 + SIZE(BEFORE), *end;
-        n = usual(list, gaps, room, &end);
-        if (n < 0)
-            n = careful(list, gaps, room, &end);
+        n = servebook_gaps(list, gaps, room, &end);
         if (n < 0 || memcmp(end, AFTER, SIZE(AFTER)))
             goto refused;
         memcpy(out, begin, (size_t)(list - 1 - begin));
@@ -218,30 +224,4 @@ refused:
     p = memchr(p, '\n', (size_t)(stop - p));
     *next = p + 1;
     return -1;
-}
-
-/* Take lines apart: at most n_lines of a text whose last byte is a line feed and which has 64
-   readable bytes behind it. rests has room for as many bytes as the text, gaps for n_gaps. Per line
-   three numbers: where it ends in the text and its rest in rests, how many gaps it has (-1: it is
-   not taken, and has no rest). Returns how many lines. */
-int64_t servebook_aiperf_lists(const uint8_t *text, int64_t size, uint8_t *rests, int32_t *gaps,
-                               int64_t n_gaps, int64_t *lines, int64_t n_lines)
-{
-    if (size <= 0 || text[size - 1] != '\n')
-        return 0;
-    const uint8_t *p = text, *stop = text + size;
-    uint8_t *rest = rests;
-    int64_t at = 0;
-    for (; p < stop && at < n_lines; at++) {
-        int64_t room = n_gaps < MOST_GAPS ? n_gaps : MOST_GAPS;
-        int64_t n = line(p, stop, &rest, gaps, room, &p);
-        lines[3 * at] = p - text;
-        lines[3 * at + 1] = rest - rests;
-        lines[3 * at + 2] = n;
-        if (n > 0) {
-            gaps += n;
-            n_gaps -= n;
-        }
-    }
-    return at;
 }

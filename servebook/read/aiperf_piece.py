@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,11 @@ import pyarrow as pa
 
 from servebook.errors import DumpError
 from servebook.gap_table import InFile, InMemory, Lengths, narrow
-from servebook.read.aiperf_batch import MISSING, Batch, joined, part_of
-from servebook.read.aiperf_columns import checked
-from servebook.read.aiperf_lists import Lists, library
+from servebook.read.aiperf_lists import room_for
 from servebook.read.aiperf_records import BadRecordError, count_of_usage, object_of, request
+from servebook.read.aiperf_rows import MISSING, NO_GAPS, Rows, joined, table_columns
 from servebook.read.aiperf_summary import Settings
 from servebook.read.aiperf_usual import Parser, Taken
-from servebook.read.line_blocks import lines_of
 from servebook.read.records import Aside
 from servebook.read.spool import write
 from servebook.read.values import whole
@@ -61,7 +59,7 @@ class Piece:
     phases: list[str]
     parts: list[tuple[InMemory | InFile, int]]
     set_aside: Aside
-    conversation: list[str] = field(default_factory=list)
+    conversation: pa.Array | None = None
 
 
 def read_piece(
@@ -81,8 +79,8 @@ def read_piece(
     collecting = gc.isenabled()
     gc.disable()  # it would look through all values again and again, and they make no circles
     try:
-        for batch in _batches(lines):
-            out.add(batch)
+        for taken in _taken(lines, Parser(with_sent=with_sent), out):
+            out.add(taken)
     except DumpError as damage:
         place = None if damage.line is None else out.n_lines + 1
         out.set_aside.append((place, "rest of the file", damage.reason))
@@ -92,20 +90,19 @@ def read_piece(
     return out.end()
 
 
-def _batches(lines: Iterable[bytes] | Iterable[memoryview]) -> Iterator[Taken]:
+def _taken(
+    lines: Iterable[bytes] | Iterable[memoryview], parser: Parser, out: _Building
+) -> Iterator[Taken]:
     """The lines, some at a time, each until the next are asked for; damage comes behind them."""
-    parser, functions = Parser(), library()
-    lists = None if functions is None else Lists(functions)
     batch: list[bytes] = []
     size = 0
     try:
         for one in lines:
-            if isinstance(one, memoryview) and lists is not None:
-                yield parser.of_block(one, lists.take(one))
+            if isinstance(one, memoryview):
+                yield parser.of_block(one, out.gaps.behind(room_for(one)))
                 continue
-            own = lines_of(one) if isinstance(one, memoryview) else [one]
-            batch += own
-            size += sum(map(len, own))
+            batch.append(one)
+            size += len(one)
             if len(batch) >= _BATCH or size >= _BATCH_BYTES:
                 yield parser.of_lines(batch)
                 batch, size = [], 0
@@ -113,6 +110,7 @@ def _batches(lines: Iterable[bytes] | Iterable[memoryview]) -> Iterator[Taken]:
         yield parser.of_lines(batch)
         raise
     yield parser.of_lines(batch)
+    parser.done()
 
 
 class _Building:
@@ -123,59 +121,53 @@ class _Building:
         self.batches: list[pa.RecordBatch] = []
         self.beside: dict[str, list[Ints]] = {key: [] for key in _BESIDE}
         self.phases: dict[str, int] = {}
-        self.conversation: list[str] = []
+        self.conversation: list[pa.Array] = []
         self.set_aside: Aside = []
         self.gaps = _rooms.pop() if _rooms else _Room()
         self.n_lines = self.n_requests = 0
         self.parts: list[tuple[InMemory | InFile, int]] = []
-        self.usual: list[tuple[Batch, Ints]] = []
-        self.others: list[tuple[dict[str, Any], tuple[int, ...]]] = []
+        self.usual: list[tuple[Rows, Ints]] = []
+        self.others: list[tuple[dict[str, Any], tuple[int, ...], str]] = []
         self.other_gaps: list[Lengths] = []
 
     def add(self, taken: Taken) -> None:
         """Add the next lines, in order, whichever way each goes."""
-        records = [one for one in taken.records if one is not None]
-        batch, good = None, np.empty(0, bool)
-        if records:
-            batch, good = checked(records, taken.gaps, taken.counts, self.settings)
-        fine = np.zeros(len(taken.records), bool)
-        fine[[one is not None for one in taken.records]] = good
-        lines = self.n_lines + np.arange(1, len(fine) + 1)
-        self.n_lines += len(fine)
-        if batch is not None and fine.all():
-            self._add(batch, lines)
+        first = self.n_lines + 1
+        self.n_lines += taken.n_lines
+        if len(taken.at) == taken.n_lines:
+            self._add(taken.rows, taken.at + first)
             return
         # Usual records and others, in turn.
         done = 0
-        for index in np.flatnonzero(~fine).tolist():
-            n = int(fine[:index].sum())
-            if batch is not None and n > done:
-                self._add(part_of(batch, done, n), lines[fine][done:n])
+        is_other = np.ones(taken.n_lines, bool)
+        is_other[taken.at] = False
+        for index in np.flatnonzero(is_other).tolist():
+            n = int(np.searchsorted(taken.at, index))
+            if n > done:
+                self._add(taken.rows.slice(done, n), taken.at[done:n] + first)
                 done = n
-            self._long_way(int(lines[index]), taken.line(index))
-        if batch is not None and fine.sum() > done:
-            self._add(part_of(batch, done, int(fine.sum())), lines[fine][done:])
+            self._long_way(index + first, taken.line(index))
+        if len(taken.at) > done:
+            self._add(taken.rows.slice(done, len(taken.at)), taken.at[done:] + first)
+        self._add_others()  # before the next ones' gaps are written behind all that were added
 
-    def _add(self, batch: Batch, lines: Ints) -> None:
+    def _add(self, rows: Rows, lines: Ints) -> None:
         if not len(lines):
             return
         self._add_others()
-        self.usual.append((batch, lines))
+        self.usual.append((replace(rows, gap_ns=NO_GAPS), lines))
         self.n_requests += len(lines)
-        self._talk(batch.conversation)
-        self._more_gaps(batch.gap_ns)
+        self._more_gaps(rows.gap_ns)
 
     def _add_usual(self) -> None:
         """Close the usual records, which came one after the other."""
         if not self.usual:
             return
-        batches, lines = zip(*self.usual, strict=True)
+        each, lines = zip(*self.usual, strict=True)
         self.usual = []
-        self._append(*_columns(joined(batches), np.concatenate(lines), self.phases))
-
-    def _talk(self, conversation: Iterable[str | None]) -> None:
-        if self.with_sent:
-            self.conversation += map(str, conversation)
+        rows = joined(each)
+        self.conversation.append(rows.conversation)
+        self._append(*_columns(rows, np.concatenate(lines), self.phases, self.settings))
 
     def _append(self, columns: dict[str, pa.Array], *beside: Any) -> None:
         self.batches.append(pa.record_batch(columns))
@@ -233,9 +225,9 @@ class _Building:
                     phase,
                     MISSING if usage is None else usage,
                 ),
+                str(about.get("conversation_id")),
             )
         )
-        self._talk([str(about.get("conversation_id"))])
         if gap_ns is not None:
             self.other_gaps.append(narrow(gap_ns))
 
@@ -243,7 +235,9 @@ class _Building:
         """Close the records that went the long way one after the other."""
         if not self.others:
             return
-        rows, beside = zip(*self.others, strict=True)
+        rows, beside, talk = zip(*self.others, strict=True)
+        if self.with_sent:
+            self.conversation.append(pa.array(talk, pa.string()))
         columns = {
             name: pa.array([row[name] for row in rows], kind) for name, kind in _KINDS.items()
         }
@@ -275,27 +269,33 @@ class _Building:
             list(self.phases),
             self.parts,
             self.set_aside,
-            self.conversation,
+            pa.concat_arrays(self.conversation) if self.with_sent and self.conversation else None,
         )
 
 
-def _columns(batch: Batch, lines: Ints, phases: dict[str, int]) -> tuple[Any, ...]:
+def _columns(
+    rows: Rows, lines: Ints, phases: dict[str, int], settings: Settings
+) -> tuple[Any, ...]:
     """The columns of usual records, and what is kept beside; their phases are added to all."""
-    n = len(lines)
-    phases_told = ["warmup" if one else "profiling" for one in batch.warmup.tolist()]
+    n = len(rows)
+    numbers, is_short = table_columns(rows)
     columns = {
-        "request_id": pa.array(batch.request_id, pa.string()),
-        "phase": pa.array(phases_told, pa.string()),
-        "status": pa.array(["ok"] * n),
+        "request_id": rows.request_id,
+        "phase": _PHASES.take(pa.array(rows.column("warmup"))),
+        "status": pa.repeat(pa.scalar("ok"), n),
         "error_kind": pa.nulls(n, pa.string()),
-        "flags": _flags(batch.short_output),
+        "flags": _flags(is_short & bool(settings.ignore_eos)),
     }
-    for name, values in batch.columns.items():
+    for name, values in numbers.items():
         columns[name] = pa.array(values, mask=values == MISSING)
-    numbers = {int(i): "None" if i < 0 else str(i) for i in np.unique(batch.phase_index)}
-    codes = {i: phases.setdefault(text, len(phases)) for i, text in numbers.items()}
-    index = np.array([codes[i] for i in batch.phase_index.tolist()])
-    return columns, lines, batch.counts, batch.session, batch.turn, index, batch.usage
+    found, index = np.unique(rows.column("phase_index"), return_inverse=True)
+    names = ["None" if i < 0 else str(i) for i in found.tolist()]
+    codes = np.array([phases.setdefault(name, len(phases)) for name in names])
+    beside = (rows.column(name) for name in ("gaps", "session", "turn"))
+    return columns, lines, *beside, codes[index], rows.column("usage")
+
+
+_PHASES = pa.array(["profiling", "warmup"])
 
 
 class _Room:
@@ -308,17 +308,31 @@ class _Room:
         self.n = 0
         self._all: Lengths = np.empty(0, np.int32)
 
+    def behind(self, n: int) -> Lengths | None:
+        """Room for so many more, which may be written there and added; None where they are 64-bit.
+
+        It is that until others are added.
+        """
+        if self._all.dtype != np.int32:
+            return None
+        self._hold(self.n + n, np.int32)
+        return self._all[self.n :]
+
     def add(self, gap_ns: Lengths) -> None:
-        """Copy some gaps behind those that are there."""
+        """Put some gaps behind those that are there."""
         n = self.n + len(gap_ns)
-        wider = gap_ns.dtype == np.int64 and self._all.dtype == np.int32
-        if n > len(self._all) or wider:
-            kind = np.int64 if wider else self._all.dtype
+        wider = gap_ns.dtype == np.int64 or self._all.dtype == np.int64
+        self._hold(n, np.int64 if wider else np.int32)
+        own = self._all[self.n : n]
+        if own.ctypes.data != gap_ns.ctypes.data:
+            own[:] = gap_ns
+        self.n = n
+
+    def _hold(self, n: int, kind: Any) -> None:
+        if n > len(self._all) or self._all.dtype != kind:
             room: Lengths = np.empty(max(n + n // 2, _PART + (_PART >> 2)), kind)
             room[: self.n] = self.held()
             self._all = room
-        self._all[self.n : n] = gap_ns
-        self.n = n
 
     def held(self) -> Lengths:
         """All that were added, until more are."""

@@ -1,146 +1,112 @@
 """Usual record lines of AIPerf taken apart: the few values that a request needs, and its gaps.
 
-Nine tenths of a token-level line are one list of gaps. It is cut out: by compiled code where that
-is there (``aiperf_lists``), else simdjson hands it over as an array; msgspec takes the other values
-from the rest. Whatever is not as AIPerf writes it (an escape, a name where it does not belong, an
-error, a cancelled request, a value of another kind) goes the long way of
-``aiperf_records.request``, which decides what it is and says why a line cannot be used. So all ways
-give the same, and this one only decides whether it may. (One thing it passes over: a number beyond
-all floats, such as 1e999, in a value that nobody reads.)
+Compiled code takes lines whose shape it knows as rows, and of the others cuts out the list of gaps,
+which is nine tenths of a token-level line (``aiperf_lists``); where it is missing, simdjson hands
+that list over as an array. msgspec takes the other values from the rest. Whatever is not as AIPerf
+writes it (an escape, a name where it does not belong, an error, a cancelled request, a value of
+another kind) goes the long way of ``aiperf_records.request``, which decides what it is and says why
+a line cannot be used. So all ways give the same, and this one only decides whether it may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import simdjson
 
-from servebook.read.aiperf_lists import Found
-from servebook.read.line_blocks import bare
+from servebook.gap_table import Lengths
+from servebook.read.aiperf_columns import checked
+from servebook.read.aiperf_lists import Found, Lists, library
+from servebook.read.aiperf_rows import Rows, merged
+from servebook.read.aiperf_structs import Record, is_usual
+from servebook.read.line_blocks import bare, lines_of
 
-__all__ = ["NO_SPAN", "Parser", "Record", "Span", "Taken", "Value"]
+__all__ = ["Parser", "Taken"]
 
 _NAME = b"inter_chunk_latency"
 _BEFORE = b'"inter_chunk_latency":{"value":['
 
-#: Of another one the long way says that it is none of time. A literal makes no text of each.
-_Unit = Literal["ns", "us", "ms", "sec", "s"]
-
-
-class Span(msgspec.Struct, frozen=True, gc=False):
-    """A metric in a unit of time."""
-
-    value: float
-    unit: _Unit
-
-
-class Value(msgspec.Struct, frozen=True, gc=False):
-    """A metric whose unit is of no matter."""
-
-    value: float
-
-
-class _Cut(msgspec.Struct, frozen=True, gc=False):
-    """The metric whose list was cut out."""
-
-    value: None
-    unit: _Unit
-
-
-NO_SPAN, _NO_VALUE, _NO_CUT = Span(np.nan, "ns"), Value(np.nan), _Cut(None, "ns")
-
-
-class _About(msgspec.Struct, gc=False):
-    x_request_id: str
-    request_start_ns: int
-    credit_issued_ns: int | None = None
-    request_end_ns: int | None = None
-    session_num: int | None = None
-    turn_index: int | None = None
-    phase_index: int | None = None
-    conversation_id: str | None = None
-    phase_kind: str | None = None
-    benchmark_phase: str | None = None
-    credit_phase: str | None = None
-    was_cancelled: bool | None = None
-
-
-class _Metrics(msgspec.Struct, gc=False):
-    output_sequence_length: Value
-    inter_chunk_latency: _Cut = _NO_CUT
-    time_to_first_token: Span = NO_SPAN
-    ttft: Span = NO_SPAN
-    request_latency: Span = NO_SPAN
-    input_sequence_length: Value = _NO_VALUE
-    usage_prompt_cache_read_tokens: Value = _NO_VALUE
-    usage_completion_tokens: Value = _NO_VALUE
-    osl_mismatch_diff_pct: Value = _NO_VALUE
-
-
-class Record(msgspec.Struct, gc=False):
-    """What a request needs of a line, without its gaps."""
-
-    metadata: _About
-    metrics: _Metrics
-    error: None = None
+Ints = npt.NDArray[np.int64]
 
 
 class Taken(NamedTuple):
-    """Lines in order, not checked yet."""
+    """Lines in order."""
 
     #: Each line, from 0, without its line end; until more lines are asked for.
     line: Callable[[int], bytes]
-    #: Of each line; None where it is not a usual one.
-    records: list[Record | None]
-    #: Of each record: doubles in their unit as a buffer, 32-bit whole ns as an array, or None.
-    gaps: list[Any]
-    #: How many gaps each record has, where ``gaps`` is one array of all their ns.
-    counts: npt.NDArray[np.int64] | None = None
+    n_lines: int
+    #: Those that are usual: which lines they are, and what they hold.
+    at: Ints
+    rows: Rows
 
 
 class Parser:
     """Takes usual records apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_sent: bool = False) -> None:
+        self._with_sent = with_sent
         self._numbers = simdjson.Parser()
         self._rest = msgspec.json.Decoder(Record)
+        functions = library()
+        self.lists = functions and Lists(functions, self._is_usual, with_sent=with_sent)
 
     def of_lines(self, lines: Sequence[bytes]) -> Taken:
         """The values of lines."""
-        return _each(lines.__getitem__, [self._usual(line) for line in lines])
+        at, rows = self._checked(enumerate(map(self._usual, lines)))
+        return Taken(lines.__getitem__, len(lines), at, rows)
 
-    def of_block(self, block: memoryview, found: Found) -> Taken:
-        """The values of the lines of a block, which ``aiperf_lists`` took apart."""
+    def of_block(self, block: memoryview, room: Lengths | None = None) -> Taken:
+        """The values of the lines of a block, which has ``aiperf_lists.PAD`` bytes behind it.
+
+        Gaps may lie in ``room``, where that is given (``aiperf_lists.Lists.take``).
+        """
+        if self.lists is None:
+            return self.of_lines(lines_of(block))
+        found = self.lists.take(block, room)
 
         def line(at: int) -> bytes:
-            return bare(bytes(block[found.begins[at] : found.ends[at]]))
+            begin, end = found.line(at)
+            return bare(bytes(block[begin:end]))
 
-        decode, rests = self._rest.decode, found.rests
-        if not found.refused:
-            try:
-                records: list[Any] = [
-                    decode(rests[a:b])
-                    for a, b in zip(found.rest_begins, found.rest_ends, strict=True)
-                ]
-            except msgspec.DecodeError:
-                pass
-            else:
-                cancelled = [one.metadata.was_cancelled for one in records]
-                have = [one.metrics.inter_chunk_latency is not _NO_CUT for one in records]
-                if not any(cancelled) and have == (found.counts > 0).tolist():
-                    return Taken(line, records, [found.gap_ns], found.counts)
-        usual = []
-        for at, gap_ns in enumerate(found.gaps()):
-            one = None
-            if gap_ns is not None:
-                rest = rests[found.rest_begins[at] : found.rest_ends[at]]
-                one = self._of(rest, gap_ns, len(gap_ns))
-            usual.append(one or self._usual(line(at)))
-        return _each(line, usual)
+        is_row, n_lines = found.is_row, len(found.lines)
+        at = np.flatnonzero(is_row)
+        if len(at) == n_lines:
+            return Taken(line, n_lines, at, replace(found.rows, gap_ns=found.gap_ns))
+        gaps = found.gaps()
+        own = [gaps[row] for row in at.tolist()]
+        shaped = replace(found.rows, gap_ns=np.concatenate([found.gap_ns[:0], *own]))
+        others = np.flatnonzero(~is_row).tolist()
+        also, rows = self._checked((n, self._other(found, n, gaps[n], line)) for n in others)
+        if len(at):
+            both = np.concatenate([at, also])
+            order = np.argsort(both, kind="stable")
+            also, rows = both[order], merged(shaped, rows, order)
+        return Taken(line, n_lines, also, rows)
+
+    def done(self) -> None:
+        """No more lines come."""
+        if self.lists is not None:
+            self.lists.done()
+
+    def _checked(self, each: Any) -> tuple[Ints, Rows]:
+        """Of numbered lines, None where it is no usual one: which hold what they must, and that."""
+        usual = [(at, *one) for at, one in each if one is not None]
+        at, records, gaps = zip(*usual, strict=True) if usual else ((), (), ())
+        rows, good = checked(records, gaps, with_sent=self._with_sent)
+        return np.array(at, np.int64)[good], rows
+
+    def _other(
+        self, found: Found, at: int, gap_ns: Any, line: Callable[[int], bytes]
+    ) -> tuple[Record, Any] | None:
+        one = None
+        if gap_ns is not None:
+            one = self._of(found.rest(at), gap_ns, len(gap_ns))
+        return one or self._usual(line(at))
 
     def _usual(self, line: bytes) -> tuple[Record, Any] | None:
         try:
@@ -171,18 +137,7 @@ class Parser:
             record = self._rest.decode(rest)
         except msgspec.DecodeError:
             return None
-        return (record, gaps) if _is_usual(record, has_list) else None
+        return (record, gaps) if is_usual(record, has_list) else None
 
-
-def _is_usual(record: Any, has_list: object) -> bool:
-    """Whether the request was not cancelled, and the list that was cut out was its list of gaps."""
-    is_there = record.metrics.inter_chunk_latency is not _NO_CUT
-    return is_there == bool(has_list) and not record.metadata.was_cancelled
-
-
-def _each(line: Callable[[int], bytes], usual: Sequence[tuple[Record, Any] | None]) -> Taken:
-    return Taken(
-        line,
-        [None if one is None else one[0] for one in usual],
-        [one[1] for one in usual if one is not None],
-    )
+    def _is_usual(self, rest: memoryview, n_gaps: int) -> bool:
+        return self._of(rest, None, n_gaps) is not None

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servebook.read import aiperf_lists
-from servebook.read.aiperf_lists import SOURCE, SWITCH, Lists, digest, library
+from servebook.read.aiperf_lists import SOURCES, SWITCH, Lists, digest, library
 from servebook.read.aiperf_piece import read_piece
 from servebook.read.aiperf_summary import Settings
 from servebook.read.values import gaps
@@ -33,8 +33,8 @@ def parts(lines: list[bytes], lists: Lists) -> list[tuple[bytes, bytes | None]]:
     block = block_of(lines)
     found = lists.take(block)
     return [
-        (bytes(block[a:b]), None if n < 0 else bytes(found.rests[c:d]))
-        for a, b, c, d, n in zip(*found[:5], strict=True)
+        (bytes(block[slice(*found.line(at))]), None if n < 0 else bytes(found.rest(at)))
+        for at, n in enumerate(found.lines[:, 2].tolist())
     ]
 
 
@@ -147,7 +147,7 @@ def test_the_rest_of_a_line_has_null_for_the_list() -> None:
     assert rests[:4] == [null, lines[1], b"", null + b"\r"]
     assert rests[4:10] == [None] * 6
     assert rests[10:] == [b"k" * 9 + null[12:-8], None, None, null]
-    counts = lists.take(block_of(lines)).counts.tolist()
+    counts = lists.take(block_of(lines)).lines[:, 2].tolist()
     assert counts == [2, 0, 0, 2, *[-1] * 6, 1, -1, -1, 1]
 
 
@@ -195,11 +195,13 @@ def test_files_of_gaps_are_the_same_bytes_either_way(
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the library beside a copy of its source, which is what is used."""
-    (own,) = SOURCE.parent.glob(f"libaiperf_lists-{digest(SOURCE.read_bytes())}-*.so")
-    for path in (SOURCE, own):
+    """A copy of the library beside copies of its sources, which is what is used."""
+    of_sources = digest(*(one.read_bytes() for one in SOURCES))
+    (own,) = SOURCES[0].parent.glob(f"libaiperf-{of_sources}-*.so")
+    for path in (*SOURCES, own):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(aiperf_lists, "SOURCE", tmp_path / SOURCE.name)
+    copies = tuple(tmp_path / one.name for one in SOURCES)
+    monkeypatch.setattr(aiperf_lists, "SOURCES", copies)
     aiperf_lists._loaded.cache_clear()
     return tmp_path / own.name
 
@@ -212,14 +214,17 @@ def test_a_library_that_was_cut_short_is_left_alone(copied: Path, size: int | No
 
 
 @pytest.mark.skipif(library() is None, reason="nothing was compiled (test_what_is_taken says why)")
-def test_a_library_of_another_source_or_of_another_kind_is_left_alone(copied: Path) -> None:
+@pytest.mark.parametrize("number", range(len(SOURCES)))
+def test_a_library_of_another_source_or_of_another_kind_is_left_alone(
+    copied: Path, number: int
+) -> None:
     other = b"no library"
     name = copied.name.rpartition("-")[0]
     copied.unlink()
     copied.with_name(f"{name}-{digest(other)}.so").write_bytes(other)
     assert library() is None
     aiperf_lists._loaded.cache_clear()
-    source = copied.with_name(SOURCE.name)
+    source = copied.with_name(SOURCES[number].name)
     source.write_bytes(source.read_bytes() + b"\n")
     assert library() is None
     aiperf_lists._loaded.cache_clear()

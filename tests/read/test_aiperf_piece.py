@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from servebook.gap_table import InFile
 from servebook.read import aiperf_join, aiperf_piece, aiperf_split, line_blocks
-from servebook.read.aiperf_columns import checked
 from servebook.read.aiperf_join import join
 from servebook.read.aiperf_piece import read_piece
 from servebook.read.aiperf_records import object_of, parse, request
@@ -89,7 +88,7 @@ def test_fixtures(path: Path) -> None:
     parser = Parser()
     for line in lines:  # ok requests with gaps have the usual form
         if request(object_of(line), SETTINGS)[0]["status"] == "ok" and b'"value":[' in line:
-            assert parser.of_lines([line]).records[0] is not None
+            assert len(parser.of_lines([line]).rows) == 1
 
 
 usual = st.floats(0, 99_999, allow_nan=False).map(lambda x: repr(round(x, 6)))
@@ -111,11 +110,8 @@ def test_numbers_are_those_of_a_json_parser(numbers: list[str]) -> None:
     expected = gaps(json.loads(f"[{','.join(numbers)}]"), 1e6)
     line = with_gaps(",".join(numbers))
     taken = Parser().of_lines([line])
-    (record,) = taken.records
-    assert record is not None
-    batch, good = checked([record], taken.gaps, taken.counts, SETTINGS)
-    assert good.all()
-    np.testing.assert_array_equal(batch.gap_ns, expected)
+    assert taken.at.tolist() == [0]
+    np.testing.assert_array_equal(taken.rows.gap_ns, expected)
 
 
 @given(st.lists(st.lists(usual | noisy | half | odd, max_size=6), min_size=1, max_size=5))
@@ -137,6 +133,7 @@ def test_a_line_that_was_changed_anywhere(
     at %= len(line)
     changed = line[:at] + piece + line[at + (1 if cut else 0) :]
     check([changed, with_gaps("1.5,2.5", 1)])
+    check([with_gaps("1.5,2.5", 1), changed, with_gaps("3.5", 2)])
 
 
 values = st.sampled_from(
