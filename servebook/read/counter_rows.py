@@ -177,6 +177,10 @@ class Rows:
         """What is known about the times of one file, for ``add``."""
         return self._stamps.setdefault((self.where(path), ts_kind, ts_error_ns), len(self._stamps))
 
+    def rounded(self, step_ns: int) -> None:
+        """All times are multiples of this, so none is known better."""
+        self._at_least_ns = step_ns
+
     def add(
         self, series: int, ts_ns: int, value: int | float, stamp: int, line: int | None = None
     ) -> None:

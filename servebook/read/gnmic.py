@@ -26,10 +26,10 @@ from servebook.errors import DumpError
 from servebook.read.counter_names import Meaning
 from servebook.read.counter_rows import Rows, whole
 from servebook.read.counter_stamps import blocks, find_texts
-from servebook.read.files import read_text
+from servebook.read.files import HEAD_BYTES, reading
 from servebook.read.gnmi_names import INTERFACE_TAGS, LEAVES, leaf_of
 from servebook.read.gnmic_messages import FLAT, Leaf, flat_leaf, is_message, message_leaves
-from servebook.read.json_objects import objects
+from servebook.read.json_documents import documents
 from servebook.read.public_names import THIS_SITE, is_public_leaf
 from servebook.read.source import File, Format, Source
 from servebook.tables import Tables
@@ -83,10 +83,10 @@ def read(source: Source) -> Tables:
     rows = Rows(source)
     text = False
     for path in source.files or (source.main,):
-        content = read_text(path)
-        if _START.match(content[:4096].encode("utf-8", "replace")):
-            _documents(rows, path, content)
-        elif _is_prototext(content[:65536].encode("utf-8", "replace")):
+        head = _head(path)
+        if _START.match(head[:4096]):
+            _documents(rows, path, head.lstrip()[:1].decode())
+        elif _is_prototext(head):
             text = True
     if text:
         raise DumpError(
@@ -95,7 +95,7 @@ def read(source: Source) -> Tables:
             "its prototext, which repeats every path in full and is for reading by people",
             "run gnmic with --format event (or json)",
         )
-    if not len(rows) and _flat(content[:65536].encode("utf-8", "replace")):
+    if not len(rows) and _flat(head):
         _flat_blocks(rows)
     if not len(rows):
         raise DumpError(
@@ -110,10 +110,14 @@ def read(source: Source) -> Tables:
 FORMAT = Format(_NAME, "counters", find, read)
 
 
-def _documents(rows: Rows, path: Path, content: str) -> None:
+def _head(path: Path) -> bytes:
+    with reading(path) as open_again, open_again() as stream:
+        return stream.read(HEAD_BYTES)
+
+
+def _documents(rows: Rows, path: Path, opening: str) -> None:
     stamp = rows.stamp("device", None, path)
-    opening = content.lstrip()[:1]
-    for line, document, broken in objects(content, opening):
+    for line, document, broken in documents(path, opening):
         if broken:
             kind = "array" if opening == "[" else "object"
             rows.aside(kind, broken, line, path)

@@ -43,7 +43,6 @@ _JSON_KNOWN = re.compile(
     rb'"name"\s*:\s*"(net|ethtool|infiniband)"|"if(HC)?(In|Out)Octets"|(in|out)[-_]octets"'
     rb'|"node_(network|infiniband|ethtool)_'
 )
-_Point = tuple[int, int, int | float, int, str, int]  # series, ns, value, line, kind, step
 
 
 @dataclass(frozen=True)
@@ -76,18 +75,15 @@ def read(source: Source) -> Tables:
     be read are set aside.
     """
     rows = Rows(source)
-    points: list[_Point] = []
+    shared = 10**9
     for metric, ns, step in _timed(rows, _metrics(rows)):
         # gNMI's stamps are the device's own; else it is when Telegraf asked.
         kind = "device" if "source" in metric.tags and "path" in metric.tags else "collector"
-        points += ((*point, kind, step) for point in _points(rows, metric, ns))
-    zeros = shared_step(point[1] for point in points)
-    stamps: dict[tuple[str, int], int] = {}
-    for series, ns, amount, line, kind, step in points:
-        known = (kind, max(step, zeros))
-        if known not in stamps:
-            stamps[known] = rows.stamp(*known)
-        rows.add(series, ns, amount, stamps[known], line)
+        stamp = rows.stamp(kind, step)
+        for series, amount in _points(rows, metric):
+            shared = shared_step((shared, ns))
+            rows.add(series, ns, amount, stamp, metric.line)
+    rows.rounded(shared)
     if not len(rows):
         raise DumpError(
             rows.where(),
@@ -168,10 +164,7 @@ def _timed(rows: Rows, metrics: Iterable[_Metric]) -> Iterator[tuple[_Metric, in
             yield metric, ns, step
 
 
-def _points(rows: Rows, metric: _Metric, ns: int) -> Iterator[tuple[int, int, int | float, int]]:
-    """(series, ns, value, line) of the network counters of one metric."""
+def _points(rows: Rows, metric: _Metric) -> Iterator[tuple[int, int | float]]:
+    """(series, value) of the network counters of one metric."""
     shown = metric.name if is_public(metric.name) else "a metric"
-    for series, amount in amounts(
-        rows, metric.line, shown, metric.name, metric.tags, metric.fields
-    ):
-        yield series, ns, amount, metric.line
+    return amounts(rows, metric.line, shown, metric.name, metric.tags, metric.fields)
