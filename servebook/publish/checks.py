@@ -25,13 +25,15 @@ URL_ATTRIBUTES = {
     "formaction", "href", "icon", "longdesc", "lowsrc", "manifest", "ping", "poster", "profile",
     "src", "srcset", "usemap", "xlink:href",
 }  # fmt: skip
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 FORBIDDEN_TAGS = ("base", "iframe", "object", "embed", "link", "form", "frame", "portal")
 CSS_URL = re.compile(r"url\(\s*['\"]?([^)'\"]*)", re.IGNORECASE)
 CSS_IMPORT = re.compile(r"@import", re.IGNORECASE)
 
 
 def _elements(root: etree._Element) -> Iterable[etree._Element]:
-    return (node for node in root.iter() if isinstance(node.tag, str))
+    found: Iterable[etree._Element] = root.iter("*")  # no comments, no processing instructions
+    return found
 
 
 def _inside(address: str) -> bool:
@@ -42,12 +44,13 @@ def _inside(address: str) -> bool:
 def _addresses(root: etree._Element) -> list[str]:
     found = []
     for node in _elements(root):
-        for name, value in node.attrib.items():
-            if name.lower() in URL_ATTRIBUTES and not _inside(value):
-                found.append(f"<{node.tag} {name}> points outside the page: {value[:80]}")
-            elif name.lower().startswith("on"):
+        for name, value in node.items():
+            if (key := name.lower()) in URL_ATTRIBUTES:
+                if not _inside(value):
+                    found.append(f"<{node.tag} {name}> points outside the page: {value[:80]}")
+            elif key.startswith("on"):
                 found.append(f"<{node.tag} {name}> is a script in an attribute")
-            elif name.lower() not in URL_ATTRIBUTES:
+            elif "(" in value:
                 outside = [u for u in CSS_URL.findall(value) if not _inside(u)]
                 found += [f"<{node.tag} {name}> loads {u[:80]}" for u in outside]
         if node.tag in FORBIDDEN_TAGS:
@@ -99,13 +102,13 @@ def _figures(root: etree._Element) -> list[str]:
 
 
 def _structure(root: etree._Element) -> list[str]:
-    ids = Counter(node.get("id") for node in _elements(root) if node.get("id"))
+    ids = Counter(name for name in root.xpath("//@id") if name)
     found = [f"the id {name!r} stands {n} times on the page" for name, n in ids.items() if n > 1]
     targets = {value[1:] for value in root.xpath("//a/@href") if value.startswith("#")}
     found += [f"a link leads to #{name}, which is not there" for name in sorted(targets - set(ids))]
     if not root.get("lang"):
         found.append("the page does not state its language")
-    levels = [int(node.tag[1]) for node in _elements(root) if re.fullmatch(r"h[1-6]", node.tag)]
+    levels = [int(node.tag[1]) for node in root.iter(*HEADINGS)]
     if levels.count(1) != 1:
         found.append(f"expected one first-level heading, found {levels.count(1)}")
     for before, after in pairwise(levels):

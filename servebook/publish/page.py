@@ -94,9 +94,15 @@ def coded(text: str) -> Markup:
     return Markup(_CODED.sub(r"<code>\1</code>", str(Markup.escape(text))))
 
 
+@functools.cache
+def _highlighting() -> tuple[PythonLexer, HtmlFormatter[str]]:
+    """Lexer and formatter: making them takes longer than what they do for a cell."""
+    return PythonLexer(), HtmlFormatter(nowrap=True)
+
+
 def code(source: str) -> Markup:
     """Python source as highlighted HTML."""
-    return Markup(highlight(source, PythonLexer(), HtmlFormatter(nowrap=True)).rstrip("\n"))
+    return Markup(highlight(source, *_highlighting()).rstrip("\n"))
 
 
 def _json(value: Any) -> str:
@@ -201,9 +207,7 @@ def repeated(content: Content) -> dict[str, list[str]]:
 
 
 #: Marks that turn the direction of the text after them: a name with one would turn the sentence.
-_TURNS = dict.fromkeys(
-    (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), None
-)
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 
 
 def unturned(html: str) -> str:
@@ -212,7 +216,7 @@ def unturned(html: str) -> str:
     >>> unturned("exe\u202egnp.\u2066 at 8 in flight")
     'exegnp. at 8 in flight'
     """
-    return html.translate(_TURNS)
+    return _TURNS.sub("", html)
 
 
 class _Exporter(TemplateExporter):
