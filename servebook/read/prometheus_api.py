@@ -16,7 +16,7 @@ order of their names); ``device:`` in the manifest names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,7 @@ from servebook.read.prometheus_names import (
     series_of,
     words_factor,
 )
+from servebook.read.prometheus_pairs import LARGE_BYTES, Pairs, large_reply, on_grid
 from servebook.read.public_names import THIS_SITE, is_public
 from servebook.read.source import File, Format, Source, relative
 from servebook.tables import Tables
@@ -41,6 +42,7 @@ from servebook.tables import Tables
 __all__ = ["FORMAT", "add_series", "aliases", "find", "labels_of", "read"]
 
 _NAME = "prometheus"
+_Pairs = Sequence[tuple[int, str]] | Pairs  # (ms, printed value)
 _Reply = tuple[list[Any], str, dict[str, Any]]  # series, matrix or vector, the whole reply
 _STATUS = re.compile(rb'"status"\s*:\s*"(success|error)"')
 _VECTOR = re.compile(rb'"resultType"\s*:\s*"vector"')
@@ -78,7 +80,7 @@ def read(source: Source) -> Tables:
     """
     rows = Rows(source)
     paths = source.files or (source.main,)
-    replies = [_series(relative(path, source.root), read_text(path)) for path in paths]
+    replies = [_reply(rows, path) for path in paths]
     # One alias per instance over all files, so that two hosts never share one.
     labels = [labels_of(entry) for result, _, _ in replies for entry in result]
     devices = iter(aliases(labels))
@@ -118,25 +120,33 @@ def _read_reply(rows: Rows, path: Path, parsed: _Reply, devices: Iterator[str]) 
             rows.aside(key, f"the server sent {count}: it may be incomplete", None, path)
     if reply.get("isPartial"):
         rows.aside("isPartial", "the server says that this reply is incomplete", None, path)
-    points = [_points(rows, entry, kind, path) for entry in result]
+    points: list[_Pairs] = [_points(rows, entry, kind, path) for entry in result]
     grid = kind == "vector" or _on_grid(points)
     stamp = rows.stamp("grid" if grid else "collector", None if grid else 1_000_000, path)
     labels = [labels_of(entry) for entry in result]
     builds = [own.get("version") for own in labels if own.get("__name__") == BUILD_INFO]
     factor = words_factor(builds[0] if builds else None, rows.source.options.get("unit"))
     usable = 0
-    for own, values in zip(labels, points, strict=True):
-        usable += add_series(rows, own, values, next(devices), stamp, path, factor)
+    points.reverse()
+    for own in labels:  # what was added is let go
+        usable += add_series(rows, own, points.pop(), next(devices), stamp, path, factor)
     return usable
 
 
-def _series(where: str, text: str) -> _Reply:
+def _reply(rows: Rows, path: Path) -> _Reply:
+    where = relative(path, rows.source.root)
+    if path.stat().st_size > LARGE_BYTES:
+        return _series(where, large_reply(where, path, lambda one: _pairs(rows, one, path)))
     try:
-        reply = loads(text)
+        reply = loads(read_text(path))
     except ValueError as error:
         raise DumpError(
             where, "one reply of the Prometheus API", str(error), "save the query's reply again"
         ) from None
+    return _series(where, reply)
+
+
+def _series(where: str, reply: Any) -> _Reply:
     if not isinstance(reply, dict):
         reply = {}
     if reply.get("status") == "error":
@@ -178,13 +188,20 @@ def labels_of(entry: Any) -> dict[str, str]:
     return {str(k): str(v) for k, v in metric.items()} if isinstance(metric, dict) else {}
 
 
-def _points(rows: Rows, entry: Any, kind: str, path: Path) -> list[tuple[int, str]]:
+def _points(rows: Rows, entry: Any, kind: str, path: Path) -> _Pairs:
     """(ms, printed value) of a series; what is not such a pair is set aside."""
-    raw = [] if not isinstance(entry, dict) else entry.get("values", [])
-    if kind == "vector" and isinstance(entry, dict):
-        raw = [entry.get("value")]
     if isinstance(entry, dict) and entry.get("histograms"):
         rows.aside("series", "a native histogram is not a counter", None, path)
+    if kind == "vector" and isinstance(entry, dict):
+        entry = {"values": [entry.get("value")]}
+    if isinstance(entry, dict) and isinstance(entry.get("values"), Pairs):
+        packed: Pairs = entry.pop("values")
+        return packed
+    return _pairs(rows, entry, path)
+
+
+def _pairs(rows: Rows, entry: Any, path: Path) -> list[tuple[int, str]]:
+    raw = entry.get("values", []) if isinstance(entry, dict) else []
     points = []
     for pair in raw if isinstance(raw, list) else []:
         try:
@@ -209,8 +226,11 @@ def _ms(at: Any) -> int:
     return round(Decimal(str(at)) * 1000)
 
 
-def _on_grid(series: Iterable[Sequence[tuple[int, str]]]) -> bool:
+def _on_grid(series: Sequence[_Pairs]) -> bool:
     """True where all times of all series lie on one grid of their smallest spacing."""
+    packed = [points for points in series if isinstance(points, Pairs)]
+    if len(packed) == len(series):
+        return on_grid(packed)
     times = sorted({at for points in series for at, _ in points})
     own = [b[0] - a[0] for points in series for a, b in pairwise(points)]
     step = min(own, default=0)
@@ -235,7 +255,7 @@ def aliases(labels: Sequence[Mapping[str, str]]) -> list[str]:
 def add_series(
     rows: Rows,
     labels: Mapping[str, str],
-    points: Sequence[tuple[int, str]],
+    points: _Pairs,
     device: str,
     stamp: int,
     path: Path,
