@@ -33,7 +33,10 @@ class Pairs:
         whole = all(map(_is_whole, values))
         numbers = array("q", map(int, values)) if whole else None
         self._values: npt.NDArray[np.int64] | pa.Array = (
-            pa.array(values, pa.string()) if numbers is None else np.frombuffer(numbers, np.int64)
+            np.frombuffer(numbers, np.int64)
+            if numbers is not None
+            # Half of a pair of surrogates is no text, and no number either.
+            else pa.array([one.encode("utf-8", "replace").decode() for one in values], pa.string())
         )
 
     def __len__(self) -> int:
