@@ -32,8 +32,8 @@ lab: $(READY) ## open the notebooks in JupyterLab, on this machine only
 		--LabApp.extension_manager=readonly $(ARGS)
 
 .PHONY: test
-test: $(READY) ## run the tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## run the tests, a file at a time on each core (ARGS=-n0: in one process)
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure reading beside other parsers (ARGS=--build: pages as well; ARGS=-h: more)

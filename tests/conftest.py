@@ -3,6 +3,9 @@
 Tests marked ``browser`` are skipped, by name and reason, on a machine without Chromium; with
 ``CI=true`` they fail instead, so that a page is never published untested.
 
+Several processes may run the tests, a file at a time (``make test``): what is costly and is only
+looked at is made once for all of them (``made_once``).
+
 Own code: pytest-selenium exists, but it downloads drivers and reports to HTML, which are the two
 things that must not happen here.
 """
@@ -10,8 +13,10 @@ things that must not happen here.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +29,12 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
+# Tests start many Pythons; without bytecode each of them would compile the whole package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+#: Set by pytest-xdist where several processes share the tests.
+WORKER = "PYTEST_XDIST_WORKER"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DRIVERS = ("chromedriver", "chromium.chromedriver")
 FLAGS = (
@@ -70,6 +81,21 @@ def require_chromium() -> Chromium:
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"{reason}; CI=true, so a browser test may not be skipped", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """A process for each core that we may use, up to eight: each of them imports every test."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return min(8, len(usable(0)) if usable is not None else os.cpu_count() or 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Several processes begin with the files of slow tests, lest one be left alone with such."""
+    if WORKER in os.environ:
+        slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+        items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -154,6 +180,33 @@ def open_browser(
 def browser(open_browser: OpenBrowser) -> WebDriver:
     """One headless Chromium, 1400 px wide, without a network."""
     return open_browser()
+
+
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """``made_once(name, make)``: a folder that one process fills, for all processes of this run.
+
+    ``make`` gets the empty folder. Who asks while another fills it waits; where filling failed, who
+    asks next tries again. Tests may only look at what is in it.
+    """
+    own = tmp_path_factory.getbasetemp()
+    base = own.parent if WORKER in os.environ else own
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, ready = base / "made-once" / name, base / f"{name}.ready"
+        with (base / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not ready.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                make(folder)
+                ready.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")

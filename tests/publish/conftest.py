@@ -7,10 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from servebook.publish.workers import Workers
+
+if TYPE_CHECKING:
+    from tests.conftest import MadeOnce
 
 HELPER = Path(__file__).with_name("toybuild.py")
 sys.path.insert(0, str(HELPER.parent))  # for helpers that tests import
@@ -36,9 +40,10 @@ def workers() -> Iterator[Workers]:
 
 
 @pytest.fixture(scope="session")
-def toy_page(
-    toybuild: ModuleType, workers: Workers, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def toy_page(toybuild: ModuleType, request: pytest.FixtureRequest, made_once: MadeOnce) -> Path:
     """The page of the toy campaign, in a folder of its own."""
-    page: Path = toybuild.build_toy(tmp_path_factory.mktemp("toy"), workers)
-    return page
+
+    def make(folder: Path) -> None:
+        toybuild.build_toy(folder, request.getfixturevalue("workers"))
+
+    return made_once("toy", make) / "report" / "toy.html"
