@@ -9,11 +9,11 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.clear import clear_places, placed_at
 from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import (
-    LINE_PX,
+    Range,
     counts_axis,
-    label_positions,
     label_room,
     log_range,
     log_scale,
@@ -24,7 +24,6 @@ from servebook.publish.text import say
 __all__ = ["against_one_percent"]
 
 _LINE = 0.01
-_CLEAR = 0.12  # so near to the line, as a logarithm, words would lie on it
 
 
 def against_one_percent(
@@ -120,13 +119,7 @@ def against_one_percent(
     close = points.assign(_at=points["share"].map(lambda share: f"{share:.1g}"))
     again = close.duplicated(["concurrency", "_at", "text", "ink"])
     texts = list(points["text"].where(~(at_edge | again), ""))
-    # Beside and a little below the point, where a rising line does not run.
-    placed = points.assign(
-        text=texts,
-        label_y=label_positions(
-            [_beside(s, y_range) for s in points["share"]], texts, y_range, height - 50
-        ),
-    )
+    placed = _placed(points.assign(text=texts), expected, x_range, y_range, height - 50)
     layers += [
         base.mark_point(size=90).encode(
             color=colour,
@@ -140,28 +133,42 @@ def against_one_percent(
             ],
         ),
     ]
-    # Towards the names of the series words stand left of their point.
-    far = placed["concurrency"] > (x_range[1] ** 0.7) * (x_range[0] ** 0.3)
-    for left, part in placed.groupby(far, sort=True):
-        layers += theme.haloed(
-            alt.Chart(part).encode(
-                x=x,
-                y=alt.Y("label_y:Q"),
-                text=alt.Text("text:N"),
-                color=alt.Color("ink:N", scale=None),
-            ),
-            align="right" if left else "left",
-            baseline="middle",
-            dx=-10 if left else 9,
-            lineHeight=LINE_PX,
-            fontSize=theme.SMALL,
-        )
+    layers += theme.haloed(
+        alt.Chart(placed).encode(
+            x=x, y=y, text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None)
+        ),
+        **placed_at(),
+        fontSize=theme.SMALL,
+    )
     layers.append(at_right)
     return theme.finish(alt.layer(*layers), height=height)
 
 
-def _beside(share: float, inside: tuple[float, float]) -> float:
-    """Where the words of a point go: a little below it, yet not onto the 1 % line."""
-    below = max(share / 1.12, inside[0])
-    near = abs(math.log(below / _LINE)) < _CLEAR
-    return share * 1.1 if near and share >= _LINE else below
+def _placed(
+    points: pd.DataFrame, expected: pd.DataFrame | None, across: Range, inside: Range, height: int
+) -> pd.DataFrame:
+    """The points with dx, dy and align: words beside them, where no line runs."""
+
+    def share(value: float, edges: Range) -> float:
+        return math.log(value / edges[0]) / math.log(edges[1] / edges[0])
+
+    def paths(of: pd.DataFrame) -> list[list[tuple[float, float]]]:
+        of = of[of["share"] > 0].sort_values(["series", "concurrency"], kind="stable")
+        return [
+            [
+                (share(x, across), 1 - share(y, inside))
+                for x, y in zip(one["concurrency"], one["share"], strict=True)
+            ]
+            for _, one in of.groupby("series", sort=True)
+        ]
+
+    at = [
+        (share(x, across), 1 - share(y, inside))
+        for x, y in zip(points["concurrency"], points["share"], strict=True)
+    ]
+    lines = paths(points) + ([] if expected is None else paths(expected))
+    rule = 1 - share(_LINE, inside)
+    places = clear_places(at, list(points["text"]), lines, height, rules=[rule])
+    return points.assign(
+        **{key: [getattr(p, key) for p in places] for key in ("dx", "dy", "align")}
+    )

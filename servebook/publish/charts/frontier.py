@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.clear import clear_places, placed_at
 from servebook.publish.charts.ends import end_column
-from servebook.publish.charts.layout import log_range, log_scale, log_ticks
+from servebook.publish.charts.layout import Range, log_range, log_scale, log_ticks
 from servebook.publish.text import say
 
 __all__ = ["frontier"]
@@ -65,14 +67,33 @@ def frontier(rows: pd.DataFrame) -> Any:
                 alt.Tooltip("tip:N", title=say("charts.frontier.frontier.title_tokens")),
             ],
         ),
-        # Above the point and to its right, where no line of falling speed runs.
         *theme.haloed(
-            base.encode(text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None)),
-            align="left",
-            baseline="bottom",
-            dx=6,
-            dy=-4,
+            alt.Chart(_placed(rows, x_range, y_range)).encode(
+                x=x, y=y, text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None)
+            ),
+            **placed_at(),
         ),
         names,
     ]
     return theme.finish(alt.layer(*layers), height=_HEIGHT)
+
+
+def _placed(rows: pd.DataFrame, across: Range, inside: Range) -> pd.DataFrame:
+    """The rows with dx, dy and align: words beside the points, where no line runs."""
+
+    def share(value: float, edges: Range) -> float:
+        return math.log(value / edges[0]) / math.log(edges[1] / edges[0])
+
+    at = [
+        (share(user, across), 1 - share(gpu, inside))
+        for user, gpu in zip(rows["user"], rows["gpu"], strict=True)
+    ]
+    points = pd.Series(at, index=rows.index)
+    lines = [
+        list(points[part.sort_values("concurrency", kind="stable").index])
+        for _, part in rows.groupby("series", sort=True)
+    ]
+    best = rows[rows["best"]].sort_values("user", kind="stable")
+    lines.append(list(points[best.index]))
+    places = clear_places(at, list(rows["text"]), lines, _HEIGHT - 50)
+    return rows.assign(**{key: [getattr(p, key) for p in places] for key in ("dx", "dy", "align")})

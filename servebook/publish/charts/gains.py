@@ -10,15 +10,13 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.clear import clear_places, placed_at
 from servebook.publish.charts.ends import end_column
-from servebook.publish.charts.layout import counts_axis, label_positions, label_room, log_scale
+from servebook.publish.charts.layout import Range, counts_axis, label_room, log_scale
 from servebook.publish.charts.lines import DASHES
 from servebook.publish.text import say
 
 __all__ = ["per_doubling"]
-
-#: So far from a level, as a part of the axis, a label is not crossed by its rule.
-_CLEAR = 0.04
 
 
 def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
@@ -73,7 +71,7 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
     )
     ends = ends.assign(label=ends["name"])[["middle", "gain", "label", "ink"]]
     height = max(height, label_room(ends["label"]) + 60)
-    placed = _labelled(steps, (bottom, top), height - 50)
+    placed = _labelled(steps, x_range, (bottom, top), height - 50)
     *leaders, named = end_column(
         ends, x, y, "gain", x_range[1], (bottom, top), height, along="middle", log=False
     )
@@ -107,13 +105,11 @@ def per_doubling(steps: pd.DataFrame, *, height: int = 240) -> Any:
             *theme.haloed(
                 alt.Chart(placed).encode(
                     x=x,
-                    y=alt.Y("label_y:Q"),
+                    y=y,
                     text=alt.Text("text:N"),
                     color=alt.Color("ink:N", scale=None),
                 ),
-                align="left",
-                baseline="middle",
-                dx=9,
+                **placed_at(),
             ),
         ),
         height=height,
@@ -139,25 +135,18 @@ def _dashes(looks: pd.DataFrame) -> alt.StrokeDash:
     )
 
 
-def _labelled(steps: pd.DataFrame, inside: tuple[float, float], height: int) -> pd.DataFrame:
-    """The steps with label_y: kept apart from one another, and from the two levels if they can."""
-    span = inside[1] - inside[0]
-
-    def beside(gain: float) -> float:
-        above, below = (gain + sign * 0.045 * span for sign in (1, -1))
-        clear = {y: min(abs(y - 1), abs(y - 2)) for y in (above, below)}
-        return above if clear[above] > _CLEAR * span or clear[above] >= clear[below] else below
-
-    parts = [
-        part.assign(
-            label_y=label_positions(
-                [beside(g) for g in part["gain"]],
-                list(part["text"]),
-                inside,
-                height,
-                log=False,
-            )
-        )
-        for _, part in steps.groupby("middle", sort=True)
+def _labelled(steps: pd.DataFrame, across: Range, inside: Range, height: int) -> pd.DataFrame:
+    """The steps with dx, dy and align: words beside the points, where no line or level runs."""
+    right = math.log(across[1] / across[0])
+    at = [
+        (math.log(x / across[0]) / right, (inside[1] - y) / (inside[1] - inside[0]))
+        for x, y in zip(steps["middle"], steps["gain"], strict=True)
     ]
-    return pd.concat(parts, ignore_index=True)
+    points = pd.Series(at, index=steps.index)
+    lines = [
+        list(points[part.sort_values("middle", kind="stable").index])
+        for _, part in steps.groupby("series", sort=True)
+    ]
+    rules = [(inside[1] - level) / (inside[1] - inside[0]) for level in (1.0, 2.0)]
+    places = clear_places(at, list(steps["text"]), lines, height, rules=rules)
+    return steps.assign(**{key: [getattr(p, key) for p in places] for key in ("dx", "dy", "align")})

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from servebook.publish import theme
+from servebook.publish.charts.clear import Place, clear_places, placed_at
 from servebook.publish.charts.ends import end_column
 from servebook.publish.charts.layout import (
     LINE_PX,
@@ -123,10 +124,10 @@ def over_concurrency(
     layers.append(base.mark_point(size=85).encode(color=colour, shape=shape, tooltip=tooltip))
     if remarks is not None and len(remarks):
         layers += theme.haloed(
-            alt.Chart(remarks).encode(x=x, y=y, text=alt.Text("text:N")),
-            align="right",
-            dx=-7,
-            dy=-11,
+            alt.Chart(
+                _remarked(remarks, points, limits, pairs, (x_range, y_range), height),
+            ).encode(x=x, y=y, text=alt.Text("text:N")),
+            **placed_at(),
             fontStyle="italic",
             color=theme.MUTED,
             fontSize=theme.SMALL,
@@ -147,36 +148,85 @@ def _pairs(pairs: pd.DataFrame, x: alt.X, last: float, y_range: Range, height: i
 
     Where the marks are too near for words between them these stand below the lower one.
     """
-    per_px = math.log(y_range[1] / y_range[0]) / (height - 50)
     layers: list[Any] = [
         alt.Chart(pairs)
         .mark_rule(strokeDash=[2, 3], color=theme.CONTEXT)
         .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     ]
+    for (left, below), part in _sides(pairs, last, y_range, height):
+        layers += theme.haloed(
+            alt.Chart(part).encode(
+                x=x,
+                y=alt.Y("low:Q" if below else "middle:Q"),
+                text=alt.Text("text:N"),
+            ),
+            align="right" if left else "left",
+            baseline="top" if below else "middle",
+            dx=-7 if left else 6,
+            dy=14 if below else 0,
+            fontWeight="bold",
+            color=theme.INK,
+        )
+    return layers
+
+
+def _sides(
+    pairs: pd.DataFrame, last: float, y_range: Range, height: int
+) -> list[tuple[tuple[bool, bool], pd.DataFrame]]:
+    """The pairs by where their words stand: left of the rule, and below the lower mark."""
+    per_px = math.log(y_range[1] / y_range[0]) / (height - 50)
     near = [
         math.log(b / a) < _CLOSE_PX * per_px
         for a, b in zip(pairs["low"], pairs["high"], strict=True)
     ]
-    at_end = pairs["concurrency"] >= last
-    for below in (False, True):
-        for left in (False, True):
-            part = pairs[(pd.Series(near, index=pairs.index) == below) & (at_end == left)]
-            if part.empty:
-                continue
-            layers += theme.haloed(
-                alt.Chart(part).encode(
-                    x=x,
-                    y=alt.Y("low:Q" if below else "middle:Q"),
-                    text=alt.Text("text:N"),
-                ),
-                align="right" if left else "left",
-                baseline="top" if below else "middle",
-                dx=-7 if left else 6,
-                dy=14 if below else 0,
-                fontWeight="bold",
-                color=theme.INK,
-            )
-    return layers
+    below, left = pd.Series(near, index=pairs.index), pairs["concurrency"] >= last
+    parts = [
+        ((at_left, under), pairs[(below == under) & (left == at_left)])
+        for under in (False, True)
+        for at_left in (False, True)
+    ]
+    return [(side, part) for side, part in parts if len(part)]
+
+
+def _remarked(
+    remarks: pd.DataFrame,
+    points: pd.DataFrame,
+    limits: pd.DataFrame | None,
+    pairs: pd.DataFrame | None,
+    ranges: tuple[Range, Range],
+    height: int,
+) -> pd.DataFrame:
+    """The remarks with dx, dy and align: words beside their points, where no line runs."""
+    across, inside = ranges
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return (
+            math.log(x / across[0]) / math.log(across[1] / across[0]),
+            1 - math.log(y / inside[0]) / math.log(inside[1] / inside[0]),
+        )
+
+    lines = [
+        [at(x, y) for x, y in zip(one["concurrency"], one["value"], strict=True)]
+        for _, one in points.groupby("series", sort=True)
+    ]
+    if limits is not None:
+        lines += [[at(x, inside[0]), at(x, inside[1])] for x in limits["concurrency"]]
+    said = [at(x, y) for x, y in zip(remarks["concurrency"], remarks["value"], strict=True)]
+    marks = [at(x, y) for x, y in zip(points["concurrency"], points["value"], strict=True)]
+    marks = [mark for mark in marks if mark not in said]
+    texts = [*remarks["text"], *([""] * len(marks))]
+    words = []
+    if pairs is not None and len(pairs):
+        last = float(points["concurrency"].max())
+        for (left, below), part in _sides(pairs, last, inside, height):
+            place = Place(-7 if left else 6, 20 if below else 0, "right" if left else "left")
+            heights = part["low" if below else "middle"]
+            rows = zip(part["concurrency"], heights, part["text"], strict=True)
+            words += [(at(x, y), place, text) for x, y, text in rows]
+    places = clear_places([*said, *marks], texts, lines, height - 50, words=words)[: len(said)]
+    return remarks.assign(
+        **{key: [getattr(p, key) for p in places] for key in ("dx", "dy", "align")}
+    )
 
 
 def _limits(limits: pd.DataFrame, x: alt.X, x_range: Range, y_range: Range) -> list[Any]:

@@ -225,10 +225,10 @@ def test_the_words_of_a_gain_are_not_crossed_by_the_rule_of_a_level(gain: float)
     row = {"gain": gain, "text": f"×{gain}", "series": "s", "label": "s", "name": "s", "dash": 0}
     look = {"colour": "#0072B2", "ink": "#005D91", "shape": "circle", "concurrencies": "2→4"}
     spec = per_doubling(pd.DataFrame([{"middle": 2.83, **row, **look}])).to_dict()
-    places = [one["label_y"] for rows in spec["datasets"].values() for one in rows
-              if "label_y" in one and one.get("text") == f"×{gain}"]  # fmt: skip
-    assert places
+    words = [one for rows in spec["datasets"].values() for one in rows if "dy" in one]
+    assert [one["text"] for one in words] == [f"×{gain}"]
     low, high = 0.75, 2.15
     px = (240 - 50) / (high - low)
-    assert all(min(abs(at - level) for level in (1.0, 2.0)) * px > 6.5 for at in places)
-    assert all(abs(at - gain) * px < 16 for at in places)
+    (place,) = [(high - gain) * px + one["dy"] for one in words]  # from the top
+    assert all(abs(place - (high - level) * px) > 6.5 for level in (1.0, 2.0))
+    assert abs(words[0]["dy"]) <= 16
