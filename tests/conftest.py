@@ -18,7 +18,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,22 +127,86 @@ def _arrived(driver: WebDriver) -> Callable[[str], None]:
     return wait
 
 
+class Browsers:
+    """Browsers of this process. Starting one takes two seconds, a new window in one a third."""
+
+    def __init__(self, chromium: Chromium, homes: Callable[[], Path]) -> None:
+        self.chromium = chromium
+        self.homes = homes
+        self.free: list[WebDriver] = []
+        self.stack = contextlib.ExitStack()
+
+    def start(self, flags: Sequence[str], stack: contextlib.ExitStack) -> WebDriver:
+        """A new process with a new profile, which ends with ``stack``."""
+        from selenium import webdriver
+        from selenium.webdriver.chrome.options import Options
+        from selenium.webdriver.chrome.service import Service
+
+        home = self.homes()
+        options = Options()
+        options.binary_location = self.chromium.binary
+        for flag in (*FLAGS, f"--user-data-dir={home / 'profile'}", *flags):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        environment = {**os.environ, "HOME": str(home)}
+        service = Service(executable_path=self.chromium.driver, env=environment)
+        driver = webdriver.Chrome(options=options, service=service)
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        stack.callback(driver.quit)
+        driver.get = _arrived(driver)  # type: ignore[method-assign, assignment]
+        return driver
+
+    def taken(self) -> WebDriver:
+        """One that no test has at the moment."""
+        return self.free.pop() if self.free else self.start((), self.stack)
+
+    def give_back(self, driver: WebDriver) -> None:
+        """Leave nothing of a test: its windows, what pages stored, its log; or quit the browser."""
+        from selenium.common.exceptions import WebDriverException
+        from urllib3.exceptions import HTTPError
+
+        try:
+            old = driver.window_handles
+            driver.switch_to.new_window("window")
+            new = driver.current_window_handle
+            for handle in old:
+                driver.switch_to.window(handle)
+                driver.close()
+            driver.switch_to.window(new)
+            everything = {"origin": "*", "storageTypes": "all"}
+            driver.execute_cdp_cmd("Storage.clearDataForOrigin", everything)
+            driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+            driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
+            driver.execute_cdp_cmd("Browser.resetPermissions", {})
+            driver.set_script_timeout(30)
+            for kind in ("browser", "performance"):
+                driver.get_log(kind)
+        except (WebDriverException, HTTPError):
+            with contextlib.suppress(WebDriverException, HTTPError):
+                driver.quit()
+        else:
+            self.free.append(driver)
+
+
+@pytest.fixture(scope="session")
+def browsers(chromium: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
+    """The browsers of this process, which end with it."""
+    found = Browsers(chromium, lambda: tmp_path_factory.mktemp("chromium"))
+    with found.stack:
+        yield found
+
+
 @pytest.fixture
-def open_browser(
-    chromium: Chromium, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[OpenBrowser]:
-    """Start headless Chromium: ``open_browser(*flags, width=1400, height=1000, javascript=True)``.
+def open_browser(browsers: Browsers, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBrowser]:
+    """A headless Chromium: ``open_browser(*flags, width=1400, height=1000, javascript=True)``.
 
-    Each call is a new process with a new profile; no name but 127.0.0.1 resolves in it. Widths
-    below the smallest window (500 px) are emulated. ``driver.get`` returns when all of a page of
-    ours is laid out, which is shortly after its load event. ``driver.get_log("browser")`` holds the
-    console, ``driver.get_log("performance")`` the requests that the page made. All are closed
-    when the test ends.
+    Each call is a window of its own: in a browser that another test is done with, which kept
+    nothing, or in a new process with a new profile (always so with flags). No name but 127.0.0.1
+    resolves in it. Widths below the smallest window (500 px) are emulated. ``driver.get`` returns
+    when all of a page of ours is laid out, which is shortly after its load event.
+    ``driver.get_log("browser")`` holds the console, ``driver.get_log("performance")`` the requests
+    that the page made. All are closed when the test ends.
     """
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
     monkeypatch.setenv("SE_OFFLINE", "true")
     monkeypatch.setenv("SE_AVOID_STATS", "true")
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
@@ -152,17 +216,11 @@ def open_browser(
         def start(
             *flags: str, width: int = 1400, height: int = 1000, javascript: bool = True
         ) -> WebDriver:
-            home = tmp_path_factory.mktemp("chromium")
-            options = Options()
-            options.binary_location = chromium.binary
-            for flag in (*FLAGS, f"--user-data-dir={home / 'profile'}", *flags):
-                options.add_argument(flag)
-            options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-            environment = {**os.environ, "HOME": str(home)}
-            service = Service(executable_path=chromium.driver, env=environment)
-            driver = webdriver.Chrome(options=options, service=service)
-            stack.callback(shutil.rmtree, home, ignore_errors=True)
-            stack.callback(driver.quit)
+            if flags:
+                driver = browsers.start(flags, stack)
+            else:
+                driver = browsers.taken()
+                stack.callback(browsers.give_back, driver)
             metrics: dict[str, Any] = {"width": width, "height": height}
             driver.execute_cdp_cmd(
                 "Emulation.setDeviceMetricsOverride",
@@ -170,7 +228,6 @@ def open_browser(
             )
             if not javascript:
                 driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-            driver.get = _arrived(driver)  # type: ignore[method-assign, assignment]
             return driver
 
         yield start

@@ -69,6 +69,57 @@ def test_a_narrow_page_is_as_narrow_as_asked_for(open_browser: Any, tmp_path: Pa
     assert without.find_element("id", "w").text == ""
 
 
+LEFT = """
+localStorage.setItem("left", "1"); sessionStorage.setItem("left", "1");
+document.cookie = "left=1"; console.error("left"); window.open("about:blank");
+const opened = indexedDB.open("left");
+opened.onsuccess = () => { opened.result.close(); arguments[0](); };"""
+FOUND = """
+const done = arguments[0];
+indexedDB.databases().then((bases) => done([
+  localStorage.length, sessionStorage.length, document.cookie, bases.length, history.length,
+  matchMedia("(prefers-color-scheme: dark)").matches, innerWidth]));"""
+
+
+@pytest.mark.browser
+def test_a_test_finds_nothing_of_the_one_before(
+    browsers: Any, open_browser: Any, loopback: int
+) -> None:
+    address = f"http://127.0.0.1:{loopback}/"
+    one = browsers.taken()
+    size = {"width": 700, "height": 500, "deviceScaleFactor": 1, "mobile": False}
+    one.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    one.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    one.get(address)
+    one.execute_async_script(LEFT)
+    planted = {"source": "window.planted = 1"}
+    one.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", planted)
+    one.get(f"{address}?again")
+    found = one.execute_async_script(FOUND)
+    assert (found[0], found[2], found[3], found[5], found[6]) == (1, "left=1", 1, True, 700)
+    one.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browsers.give_back(one)
+    assert browsers.free[-1] is one
+    other = open_browser()
+    assert other is one
+    assert other.get_log("browser") == []
+    assert not [one for one in other.get_log("performance") if "Network." in one["message"]]
+    assert len(other.window_handles) == 1
+    other.get(address)
+    assert other.find_element("id", "w").text == "1400"
+    assert other.execute_async_script(FOUND) == [0, 0, "", 0, 2, False, 1400]
+    assert other.execute_script("return window.planted") is None
+
+
+@pytest.mark.browser
+def test_a_browser_that_ended_is_not_handed_on(browsers: Any) -> None:
+    driver = browsers.taken()
+    driver.quit()
+    browsers.give_back(driver)
+    assert driver not in browsers.free
+
+
 @pytest.mark.parametrize(
     ("ci", "code", "outcome"),
     [("", 0, "1 passed, 1 skipped"), ("true", 1, "1 passed, 1 error")],
