@@ -6,6 +6,8 @@ added up twice.
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -16,8 +18,6 @@ from servebook.measure.intervals import flagged, good
 
 __all__ = ["balance", "node_usage", "one_source", "rail_skew"]
 
-_PORT = ["device", "interface", "scope", "direction"]
-
 
 def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The intervals with one source per link where several overlap in time, and which were left.
@@ -25,24 +25,19 @@ def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     A counter is preferred to a rate, true times to a query's grid, more intervals to fewer, then
     the first name. The sentences say which source was taken for which links.
     """
+    group = intervals.groupby(LINK, sort=False, dropna=False).ngroup().to_numpy()
+    _, first = np.unique(group, return_index=True)
     dropped: set[tuple[str, ...]] = set()
     words: dict[tuple[str, str], list[str]] = {}
-    for port, frame in intervals.groupby(_PORT, sort=True):
-        ranked = []
-        for source, rows in frame.groupby("source", sort=True):
-            grid = bool(flagged(rows["flags"], lambda flags: "grid" in flags).any())
-            rank = (bool((rows["source_kind"] == "rate").all()), grid, -len(rows), str(source))
-            ranked.append((rank, int(rows["t0_ns"].min()), int(rows["t1_ns"].max())))
+    for port, ranked in _ranked(intervals, group, first).items():
         taken: list[tuple[int, int, str]] = []
         for rank, start, end in sorted(ranked):
             rival = next((name for a, b, name in taken if start < b and a < end), None)
             if rival is None:
                 taken.append((start, end, rank[3]))
                 continue
-            dropped.add((rank[3], *(str(part) for part in port)))
+            dropped.add((rank[3], *port))
             words.setdefault((rival, rank[3]), []).append(f"{port[0]} {port[1]} {port[3]}")
-    group = intervals.groupby(LINK, sort=False, dropna=False).ngroup().to_numpy()
-    _, first = np.unique(group, return_index=True)
     links = intervals[LINK].iloc[first].astype(str).to_numpy()
     keep = np.array([tuple(key) not in dropped for key in links], dtype=bool)[group]
     told = tuple(
@@ -50,6 +45,31 @@ def one_source(intervals: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
         for (kept, left), links in sorted(words.items())
     )
     return intervals[keep], told
+
+
+_Rank: TypeAlias = tuple[tuple[bool, bool, int, str], int, int]  # then its first and last time
+
+
+def _ranked(
+    intervals: pd.DataFrame, group: npt.NDArray[Any], first: npt.NDArray[Any]
+) -> dict[tuple[str, ...], list[_Rank]]:
+    """The sources of each port, sorted by port; ``group`` says which link each interval is of."""
+    n = len(first)
+    size = np.bincount(group, minlength=n)
+    grid = flagged(intervals["flags"], lambda flags: "grid" in flags)
+    on_grid = np.bincount(group[grid], minlength=n) > 0
+    rates = (intervals["source_kind"] == "rate").to_numpy()
+    only_rates = np.bincount(group[rates], minlength=n) == size
+    start, end = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
+    np.minimum.at(start, group, intervals["t0_ns"].to_numpy())
+    np.maximum.at(end, group, intervals["t1_ns"].to_numpy())
+    found: dict[tuple[str, ...], list[_Rank]] = {}
+    links = intervals[LINK].iloc[first]
+    for at in np.flatnonzero(links.notna().all(axis="columns").to_numpy()).tolist():
+        source, *port = (str(links[name].iloc[at]) for name in LINK)
+        rank = (bool(only_rates[at]), bool(on_grid[at]), -int(size[at]), source)
+        found.setdefault(tuple(port), []).append((rank, int(start[at]), int(end[at])))
+    return dict(sorted(found.items()))
 
 
 def node_usage(
@@ -156,7 +176,7 @@ def _nodes(ports: pa.Table) -> dict[tuple[str, str], list[tuple[str, str]]]:
 
 
 def _link(frame: pd.DataFrame) -> tuple[str, ...]:
-    return tuple(str(part) for part in frame[LINK].iloc[0])
+    return tuple(str(frame[name].iloc[0]) for name in LINK)
 
 
 def _added(links: list[Columns]) -> Columns:

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from servebook.measure.counter_series import Series, categories, series_of
 from servebook.measure.once import once
 
 __all__ = ["COLUMNS", "EXCLUDED", "flag_sets", "flagged", "good", "intervals", "refreshes"]
@@ -50,7 +51,7 @@ _FLAG_SETS = np.empty(1 << len(_FLAGS), dtype=object)
 for _code in range(len(_FLAG_SETS)):
     _FLAG_SETS[_code] = [name for place, name in enumerate(_FLAGS) if _code >> place & 1]
 _NAMES = ("source", "format", "device", "interface", "scope", "direction", "source_kind")
-_PORT = ["interface", "scope", "direction", "kind"]
+_ORDER = ("device", "interface", "scope", "direction", "source")
 _LINK_SCOPES = ("port", "rdma")
 _GAP_FACTOR = 3.0  # longer than this many usual spacings: nobody watched
 _SPEED_SLACK = 1.02  # clocks are not better than this
@@ -79,30 +80,45 @@ def intervals(samples: pa.Table, ports: pa.Table) -> pd.DataFrame:
     speeds = _speeds(frame, ports)
     restarts = _restarts(frame)
     parts = []
+    names: list[tuple[str, ...]] = []
     for (form, device), stream, rows, packets in _streams(frame):
-        renewed = refreshes(_stamps(rows))
-        packets_of = dict(iter(packets.groupby(_PORT, sort=True)))
-        for key, values in rows.groupby(_PORT, sort=True):
-            interface, scope, direction, kind = (str(part) for part in key)
+        series = dict(series_of(rows))
+        packets_of = dict(series_of(packets))
+        moved = [_moves(one) for key, one in series.items() if key[-1] == "counter"]
+        renewed = refreshes(moved)
+        for key, values in series.items():
+            interface, scope, direction, kind = key
             if kind == "counter":
-                own = packets_of.get(key, packets.head(0))
-                part = _counter(values, own, renewed, restarts.get((stream, device)))
+                restart = restarts.get((stream, device))
+                part = _counter(values, packets_of.get(key), renewed, restart)
             elif kind == "rate":
                 part = _rate(values)
             else:
                 continue
-            part = _finish(part, speeds.get((device, interface), np.nan))
-            names = (stream, form, device, interface, scope, direction, kind)
-            for column, name in zip(_NAMES, names, strict=True):
-                part[column] = name
-            parts.append(part)
+            parts.append(_finish(part, speeds.get((device, interface), np.nan)))
+            names.append((stream, form, device, interface, scope, direction, kind))
     if not parts:
         return _empty()
-    order = ["device", "interface", "scope", "direction", "source", "t0_ns"]
-    out = pd.concat(parts, ignore_index=True)
+    return _joined(parts, names)
+
+
+def _joined(parts: list[dict[str, npt.NDArray[Any]]], names: list[tuple[str, ...]]) -> pd.DataFrame:
+    """All parts as one frame, in order; ``names`` are those of each part, by ``_NAMES``."""
+    columns: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
     # Rows with the same flags share one list: many thousand of them have the same few.
-    out["flags"] = pd.Series(_FLAG_SETS[out["flags"].to_numpy(dtype=np.int64)], dtype=object)
-    return out[list(COLUMNS)].sort_values(order, kind="stable", ignore_index=True)
+    columns["flags"] = _FLAG_SETS[columns["flags"]]
+    part = np.repeat(np.arange(len(parts)), [len(one["t0_ns"]) for one in parts])
+    for place, name in enumerate(_NAMES):
+        known = sorted({own[place] for own in names})
+        codes = np.array([known.index(own[place]) for own in names], dtype=np.int64)
+        columns[name] = pd.Categorical.from_codes(codes[part], dtype=pd.CategoricalDtype(known))
+    order = [_NAMES.index(name) for name in _ORDER]
+    keys = [tuple(own[place] for place in order) for own in names]
+    rank = {key: place for place, key in enumerate(sorted(set(keys)))}
+    rows = np.lexsort((columns["t0_ns"], np.array([rank[key] for key in keys])[part]))
+    return pd.DataFrame({name: columns[name][rows] for name in COLUMNS})
 
 
 def flag_sets(flags: pd.Series) -> tuple[list[list[str]], Ints]:
@@ -157,11 +173,11 @@ def _frame(samples: pa.Table) -> pd.DataFrame:
     A queue or priority is a part of its port, and PCIe or NVLink no link of the network.
     """
     samples = samples.filter(pc.is_in(samples["scope"], pa.array(_LINK_SCOPES)))
-    columns = {
-        name: samples[name].combine_chunks().to_pandas()
-        for name in ("source", "format", "device", "interface", "metric", "scope", "direction")
+    named = ("source", "format", "device", "interface", "metric", "scope", "direction")
+    columns: dict[str, Any] = {
+        name: categories(samples[name]) for name in (*named, "kind", "ts_kind")
     }
-    columns |= {name: samples[name].to_pandas() for name in ("kind", "ts_kind", "value")}
+    columns["value"] = samples["value"].to_numpy()
     columns["ts_ns"] = samples["ts_ns"].to_numpy()
     columns["bits"] = samples["bits"].fill_null(64).to_numpy()
     columns["count"] = samples["count"].fill_null(0).to_numpy()
@@ -221,23 +237,19 @@ def _streams(
             ends[place] = last
             stream_of[source] = names[place]
         packets = rows[rows["metric"] == "packets"]
-        for stream, part in values.groupby(values["source"].map(stream_of), sort=True):
-            yield (str(form), str(device)), str(stream), part, packets
+        if not names:
+            continue
+        streams = sorted(names)
+        files = values["source"].cat
+        # A file without a value has no stream, and no row that would ask for it.
+        stream = [streams.index(stream_of.get(str(name), names[0])) for name in files.categories]
+        place_of = np.array(stream, dtype=np.int64)[files.codes.to_numpy()]
+        for place, name in enumerate(streams):
+            yield (str(form), str(device)), name, values.loc[place_of == place], packets
 
 
-def _ordered(series: pd.DataFrame) -> pd.DataFrame:
-    """In time order; of several readings at one instant the first in the file."""
-    ordered = series.sort_values("ts_ns", kind="stable")
-    return ordered.drop_duplicates("ts_ns", keep="first")
-
-
-def _stamps(rows: pd.DataFrame) -> list[tuple[Ints, npt.NDArray[np.bool_]]]:
-    out = []
-    for _, series in rows[rows["kind"] == "counter"].groupby(_PORT, sort=True):
-        ordered = _ordered(series)
-        at, count = ordered["ts_ns"].to_numpy(), ordered["count"].to_numpy()
-        out.append((at, np.append(False, count[1:] != count[:-1])))
-    return out
+def _moves(one: Series) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    return one.times, np.append(False, one.counts[1:] != one.counts[:-1])
 
 
 def _kept(at: Ints, renewed: tuple[Ints, int] | None) -> Ints:
@@ -259,39 +271,32 @@ def _kept(at: Ints, renewed: tuple[Ints, int] | None) -> Ints:
 
 
 def _counter(
-    values: pd.DataFrame,
-    packets: pd.DataFrame,
+    values: Series,
+    packets: Series | None,
     renewed: tuple[Ints, int] | None,
     restarts: Ints | None,
-) -> pd.DataFrame:
-    ordered = _ordered(values)
-    at = ordered["ts_ns"].to_numpy()
-    kept = _kept(at, renewed)
-    if len(kept) < 2:
-        return _empty()[["t0_ns", "t1_ns", "bytes", "packets", "flags"]]
-    at = at[kept]
-    count = ordered["count"].to_numpy()[kept]
-    grid = (ordered["ts_kind"] == "grid").to_numpy()[kept]
-    moved, wrap, reset = _differences(count, ordered["bits"].to_numpy()[kept][1:])
+) -> dict[str, npt.NDArray[Any]]:
+    kept = _kept(values.times, renewed)
+    at = values.times[kept]
+    count, grid = values.counts[kept], values.grid[kept]
+    moved, wrap, reset = _differences(count, values.bits[kept][1:])
     if restarts is not None and len(restarts):
         reset |= np.searchsorted(restarts, at[1:], "right") > np.searchsorted(
             restarts, at[:-1], "right"
         )
     moved[reset] = np.nan
-    return pd.DataFrame(
-        {
-            "t0_ns": at[:-1],
-            "t1_ns": at[1:],
-            "bytes": moved,
-            "packets": _lookup(packets, at),
-            "flags": _flags(
-                sticky_merged=np.diff(kept) > 1,
-                wrap=wrap & ~reset,
-                reset=reset,
-                grid=grid[1:] | grid[:-1],
-            ),
-        }
-    )
+    return {
+        "t0_ns": at[:-1],
+        "t1_ns": at[1:],
+        "bytes": moved,
+        "packets": _lookup(packets, at),
+        "flags": _flags(
+            sticky_merged=np.diff(kept) > 1,
+            wrap=wrap & ~reset,
+            reset=reset,
+            grid=grid[1:] | grid[:-1],
+        ),
+    }
 
 
 def _differences(
@@ -310,45 +315,36 @@ def _differences(
     return moved, narrow | wide, fell & ~narrow & ~wide
 
 
-def _lookup(packets: pd.DataFrame, at: Ints) -> npt.NDArray[np.float64]:
+def _lookup(packets: Series | None, at: Ints) -> npt.NDArray[np.float64]:
     """Packets between the times ``at``; NaN where there is no reading or the counter fell."""
-    if packets.empty:
-        return np.full(len(at) - 1, np.nan)
-    ordered = _ordered(packets)
-    times, count = ordered["ts_ns"].to_numpy(), ordered["count"].to_numpy()
-    place = np.minimum(np.searchsorted(times, at), len(times) - 1)
-    there = times[place] == at
-    moved, _, reset = _differences(count[place], ordered["bits"].to_numpy()[place][1:])
+    if packets is None:
+        return np.full(max(len(at) - 1, 0), np.nan)
+    place = np.minimum(np.searchsorted(packets.times, at), len(packets.times) - 1)
+    there = packets.times[place] == at
+    moved, _, reset = _differences(packets.counts[place], packets.bits[place][1:])
     return np.where(there[1:] & there[:-1] & ~reset, moved, np.nan)
 
 
-def _rate(values: pd.DataFrame) -> pd.DataFrame:
+def _rate(values: Series) -> dict[str, npt.NDArray[Any]]:
     """Each reading of a rate stands for the time since the reading before."""
-    ordered = _ordered(values)
-    at = ordered["ts_ns"].to_numpy()
-    seconds = np.diff(at) / 1e9
-    return pd.DataFrame(
-        {
-            "t0_ns": at[:-1],
-            "t1_ns": at[1:],
-            "bytes": ordered["value"].to_numpy()[1:] * seconds,
-            "packets": np.full(len(seconds), np.nan),
-            "flags": _flags(grid=(ordered["ts_kind"] == "grid").to_numpy()[1:]),
-        }
-    )
+    seconds = np.diff(values.times) / 1e9
+    return {
+        "t0_ns": values.times[:-1],
+        "t1_ns": values.times[1:],
+        "bytes": values.value[1:] * seconds,
+        "packets": np.full(len(seconds), np.nan),
+        "flags": _flags(grid=values.grid[1:]),
+    }
 
 
-def _finish(part: pd.DataFrame, speed: float) -> pd.DataFrame:
+def _finish(part: dict[str, npt.NDArray[Any]], speed: float) -> dict[str, npt.NDArray[Any]]:
     """Adds the rate, the utilisation and the flags that need them."""
-    if part.empty:
-        return part.assign(rate_bps=np.nan, speed_bps=speed, util_fraction=np.nan)
-    span = (part["t1_ns"] - part["t0_ns"]).to_numpy()
-    rate = part["bytes"].to_numpy() * 8e9 / span
-    gap = span > _GAP_FACTOR * np.median(span)
-    over = rate > _SPEED_SLACK * speed
-    extra = _flags(gap=gap, over_speed=over)
-    part["flags"] |= extra
-    return part.assign(rate_bps=rate, speed_bps=speed, util_fraction=rate / speed)
+    span = part["t1_ns"] - part["t0_ns"]
+    rate = part["bytes"] * 8e9 / span
+    gap = span > _GAP_FACTOR * np.median(span) if len(span) else np.zeros(0, dtype=bool)
+    part["flags"] |= _flags(gap=gap, over_speed=rate > _SPEED_SLACK * speed)
+    stated = np.full(len(span), speed)
+    return part | {"rate_bps": rate, "speed_bps": stated, "util_fraction": rate / speed}
 
 
 def _flags(**marks: npt.NDArray[np.bool_]) -> Ints:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from servebook.measure.thin import LIMIT, envelope, segments, steps
@@ -280,8 +281,13 @@ def _table(campaign: Campaign, fabric: Fabric, unit: Scale) -> pd.DataFrame:
 
 
 def _window(group: pd.DataFrame, peak: str) -> float:
-    ranked = group.dropna(subset=[peak]).sort_values(peak, kind="stable")
-    return float(ranked["peak_window_s"].iloc[-1]) if len(ranked) else float("nan")
+    """How long the interval of the highest peak was; of several equal ones the last."""
+    peaks = group[peak].to_numpy(dtype=float)
+    known = np.flatnonzero(~np.isnan(peaks))
+    if not len(known):
+        return float("nan")
+    highest = known[peaks[known] == peaks[known].max()][-1]
+    return float(group["peak_window_s"].iloc[highest])
 
 
 def _notes(fabric: Fabric, thinned: bool, skipped: int) -> tuple[str, ...]:
