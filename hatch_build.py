@@ -21,7 +21,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("servebook/read/aiperf_lists.c", "servebook/read/aiperf_rows.c")
+SOURCES = tuple(f"servebook/read/aiperf_{name}.c" for name in ("lists", "rows", "wide"))
 LIBRARIES = "libaiperf-*.so"
 #: What other versions left beside them.
 _OLD = ("libaiperf_lists-*.so", LIBRARIES)

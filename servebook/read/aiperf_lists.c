@@ -9,12 +9,18 @@
    2^31 * 2^-52 < 5e-7 ns. Whatever lies within 1e-6 ns of a half is refused; all else lies farther
    from a half than floats are off, so that both ways round it to the same side.
 
-   Plain C of little-endian machines, called by ctypes. It allocates nothing and keeps nothing. */
+   Plain C of little-endian machines, called by ctypes. It allocates nothing, and keeps
+   only whether a processor takes more bytes at once. */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+/* From aiperf_wide.c. */
+int servebook_is_wide(void);
+int64_t servebook_wide_gaps(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end);
+
+int servebook_use_wide(int wanted);
 int64_t servebook_gaps(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end);
 int64_t servebook_line(const uint8_t *p, const uint8_t *stop, uint8_t **rest, int32_t *gaps,
                        int64_t room, const uint8_t **next);
@@ -179,11 +185,19 @@ static inline const uint8_t *special(const uint8_t *p)
 
 #endif
 
+static int use_wide;
+
+/* Whether lists are read by aiperf_wide.c from now on: where it is wanted and this processor can. */
+int servebook_use_wide(int wanted)
+{
+    return use_wide = wanted && servebook_is_wide();
+}
+
 /* The gaps of the list that begins at p, room for at most so many; -1 where it is not taken.
    *end becomes the bracket behind it. */
 int64_t servebook_gaps(const uint8_t *p, int32_t *gaps, int64_t room, const uint8_t **end)
 {
-    int64_t n = usual(p, gaps, room, end);
+    int64_t n = (use_wide ? servebook_wide_gaps : usual)(p, gaps, room, end);
     return n < 0 ? careful(p, gaps, room, end) : n;
 }
 

@@ -29,7 +29,7 @@ from servebook.read.aiperf_shapes import Shapes, again, leave
 __all__ = ["PAD", "SOURCES", "SWITCH", "Found", "Lists", "digest", "library", "room_for"]
 
 SWITCH = "SERVEBOOK_COMPILED"
-SOURCES = tuple(Path(__file__).with_name(f"aiperf_{name}.c") for name in ("lists", "rows"))
+SOURCES = tuple(Path(__file__).with_name(f"aiperf_{name}.c") for name in ("lists", "rows", "wide"))
 #: So many bytes behind a block are looked at, whatever they are.
 PAD = 64
 
@@ -79,6 +79,7 @@ def _declared(functions: Any) -> Any:
         *(place, number, place, place, place, number, number),
     ]
     take.restype = number
+    functions.servebook_use_wide(1)
     return functions
 
 

@@ -241,6 +241,8 @@ static const uint8_t *decimal(const uint8_t *p, double *value)
         else
             return NULL;
     }
+    if (*p == '-' && !digits && !n_behind)
+        return NULL; /* the whole number -0 has no sign, the float has */
 #if FLT_EVAL_METHOD == 0
     if (n < 16) { /* both numbers are exact in a float, so that it is the nearest one */
         double found = (double)digits / tens[n_behind];

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = {f"servebook/read/aiperf_{name}.c" for name in ("lists", "rows")}
+SOURCES = {f"servebook/read/aiperf_{name}.c" for name in ("lists", "rows", "wide")}
 #: What is said in one line where there is no library.
 LONGER = "servebook: reading large dumps takes longer: "
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,18 @@ from servebook.read.aiperf_piece import read_piece
 from servebook.read.aiperf_summary import Settings
 from servebook.read.values import gaps
 from tests.read.ways import block_of, needs_library
+
+
+@pytest.fixture(scope="module", params=["sixteen bytes at once", "64 bytes at once"], autouse=True)
+def processor(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Every test is run as on any processor, and as on one that takes more bytes at once."""
+    functions = needs_library()
+    wide = request.param.startswith("64")
+    if functions.servebook_use_wide(wide) != wide:
+        pytest.skip("this processor has no AVX-512 with VBMI2")
+    yield wide
+    functions.servebook_use_wide(1)
+
 
 BEFORE, AFTER = b'{"metrics":{"inter_chunk_latency":{"value":[', b'],"unit":"ms"},"x":1}}'
 
@@ -120,6 +133,48 @@ def test_any_text_for_a_list(texts: list[str]) -> None:
     for text, ns in zip(texts, taken(texts), strict=True):
         if ns is not None:
             assert ns == by_floats(text)
+
+
+@pytest.mark.parametrize("n", [*range(1, 35), 255, 256, 257, 1000, 5000])
+def test_lists_of_any_length(n: int) -> None:
+    numbers = [f"{7 * at % 999}.{at * 7919 % 1_000_000:06d}" for at in range(n)]
+    text = ",".join(numbers)
+    assert taken([text]) == [by_floats(text)]
+    for at in {0, n // 2, n - 2, n - 1} & set(range(n)):
+        for other in ("", "5", "5.", ".5", "05.5", "007.5", "1.5.5", "1,5", "1.0000005", "1.5e1",
+                      "1-5", "1:5", "-1.5", "1.5 "):  # fmt: skip
+            assert taken([",".join([*numbers[:at], other, *numbers[at + 1 :]])]) == [None]
+        # What only the careful way takes.
+        longer = ",".join([*numbers[:at], "1234.5", *numbers[at + 1 :]])
+        assert taken([longer]) == [by_floats(longer)]
+
+
+@given(
+    st.lists(usual | noisy, min_size=1, max_size=60),
+    st.lists(st.tuples(st.integers(0, 1000), st.sampled_from("0123456789.,]e- x/:")), max_size=3),
+)
+@example(["1.2", "3.4"], [(1, ","), (3, "."), (5, ".")])
+@example(["5.5"] * 17, [(1, ","), (3, ".")])
+def test_a_list_changed_anywhere(
+    processor: bool, numbers: list[str], changes: list[tuple[int, str]]
+) -> None:
+    text = ",".join(numbers)
+    for at, byte in changes:
+        at %= len(text)
+        text = text[:at] + byte + text[at + 1 :]
+    (ns,) = taken([text])
+    if ns is not None:
+        assert ns == by_floats(text)
+    assert (ns is None) == (plainly(text) is None)
+    needs_library().servebook_use_wide(processor)
+
+
+def plainly(text: str) -> list[int] | None:
+    """The gaps of a list as any processor takes them."""
+    functions = needs_library()
+    functions.servebook_use_wide(0)
+    (ns,) = taken([text])
+    return ns
 
 
 def test_the_rest_of_a_line_has_null_for_the_list() -> None:

@@ -135,6 +135,8 @@ PERCENT = "metrics.osl_mismatch_diff_pct.value"
         (PERCENT, "-250.75", True),
         (PERCENT, "33.33333333333333570180911920033395290374755859375", True),
         (PERCENT, "1e2", False),
+        (PERCENT, "-0.0", True),
+        (PERCENT, "-0", False),
         ("metrics.other.value", "-1.5e-07", True),
         ("metrics.other.value", "1E+99", True),
         ("metrics.other.value", "-0", True),
