@@ -34,7 +34,9 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
     order = list(rows["row"])
     band = [] if margin is None else [1 / (1 + margin), 1 + margin]
     drawn = pd.concat([rows[c] for c in ("ratio", "low", "high", "noise_low", "noise_high")])
-    x_range = log_range([*drawn.dropna(), 1.0, *band], 0.12, 0.26)
+    # Right of the grey bar the value would stand far from a dot that lies left of it.
+    left = rows[["ratio", "high"]].max(axis=1) < rows["noise_low"]
+    x_range = log_range([*drawn.dropna(), 1.0, *band], 0.26 if left.any() else 0.12, 0.26)
     x = alt.X(
         "ratio:Q",
         title=x_title,
@@ -61,6 +63,8 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
             known=rows["low"].notna(),
             quiet=rows["noise_low"].isna(),
             end=rows[["ratio", "high", "noise_high"]].max(axis=1),
+            begin=rows[["ratio", "low"]].min(axis=1),
+            left=left,
         )
     )
     layers += [
@@ -82,6 +86,8 @@ def forest(rows: pd.DataFrame, x_title: str, *, margin: float | None = None) -> 
         for filled in (False, True)
     ]
     layers += words_above(base, y, lines=lines)
-    layers += words_beside(base, alt.X("end:Q"), y)
+    layers += words_beside(base.transform_filter("!datum.left"), alt.X("end:Q"), y)
+    before = base.transform_filter("datum.left")
+    layers += words_beside(before, alt.X("begin:Q"), y, align="right")
     row_px = ROW_PX + LINE_PX * (lines - 1)
     return theme.finish(alt.layer(*layers), height=row_px * len(order) + 60)

@@ -14,6 +14,7 @@ from servebook.publish.text import say
 __all__ = ["ROW_PX", "of_a_whole"]
 
 ROW_PX = 38
+_BAR_PX = 14.44
 
 
 def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
@@ -26,7 +27,11 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
 
     """
     order = list(dict.fromkeys(parts["row"]))
-    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order, paddingInner=0.62))
+    heads, lines = in_lines(parts.drop_duplicates("row"))
+    row_px = ROW_PX + LINE_PX * (lines - 1)
+    # A row that is higher for its words has no thicker bar, which would reach into them.
+    inner = 1 - _BAR_PX / row_px
+    y = alt.Y("row:N", sort=order, axis=None, scale=alt.Scale(domain=order, paddingInner=inner))
     x = alt.X(
         "start:Q",
         title=x_title,
@@ -38,7 +43,6 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
             labelFlush=True,
         ),
     )
-    heads, lines = in_lines(parts.drop_duplicates("row"))
     head = alt.Chart(heads).encode(y=y)
     return theme.finish(
         alt.layer(
@@ -57,5 +61,5 @@ def of_a_whole(parts: pd.DataFrame, x_title: str) -> Any:
             ),
             *words_above(head, y, dy=-9, whole=True, lines=lines),
         ),
-        height=(ROW_PX + LINE_PX * (lines - 1)) * len(order) + 60,
+        height=row_px * len(order) + 60,
     )
