@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from servebook.errors import DumpError
 from servebook.read.ahead import as_done
 from servebook.read.aiperf_join import join
 from servebook.read.aiperf_piece import Piece, read_piece
@@ -26,7 +25,7 @@ from servebook.read.aiperf_records import Parsed
 from servebook.read.aiperf_summary import Settings
 from servebook.read.cluster_ranges import in_ranges, seen_by_all
 from servebook.read.codecs import DAMAGED
-from servebook.read.files import lines
+from servebook.read.files import lines, unreadable
 from servebook.read.line_blocks import blocks_between, mapped_between, ranges
 from servebook.read.records import Requests
 from servebook.read.spool import Spool
@@ -121,12 +120,7 @@ def _between(
         with path.open("rb", buffering=0) as stream:
             yield from way(stream, start, end)
     except OSError as error:
-        raise DumpError(
-            path.name,
-            "a readable file",
-            error.strerror or type(error).__name__,
-            "check its permissions",
-        ) from None
+        raise unreadable(path.name, error) from None
 
 
 def _ranges(path: Path) -> list[tuple[int, int]]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from servebook.errors import DumpError
 from servebook.read import source as source_module
 from servebook.read.aiperf_layout import stem
+from servebook.read.changing import while_it_stays
 from servebook.read.cluster import ClusterFaultError, scheduler
 from servebook.read.codecs import SUFFIXES
-from servebook.read.files import hidden, sha256, walk
+from servebook.read.files import hidden, sha256, unreadable, walk
 from servebook.read.leftovers import UNKNOWN, is_companion, left_alone
 from servebook.read.parts import Part, format_of
 from servebook.read.reading import opened
@@ -105,14 +106,16 @@ def read_source(source: Source, read: Callable[[Source], Part] | None = None) ->
     ``read`` reads it otherwise than here, see ``reader``.
     """
     try:
-        return format_of(source).read(source) if read is None else read(source).tables
+        if read is None:
+            return while_it_stays(source, lambda: format_of(source).read(source))
+        return read(source).tables
     except DumpError as error:
         line = "" if error.line is None else f"line {error.line}: "
         reason = line + error.reason
     except ClusterFaultError as error:
         reason = str(error)
     except OSError as error:
-        reason = f"could not be read to its end: {error.strerror}; copy it again"
+        reason = unreadable("", error).reason
     except source_module.FAULTS as error:
         reason = reading_fault(error)
     name = relative(source.main, source.root)

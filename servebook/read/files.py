@@ -27,6 +27,7 @@ from servebook.read.source import File, printable, relative
 from servebook.read.sums import remembered_sha256
 
 __all__ = [
+    "GONE",
     "HEAD_BYTES",
     "Survey",
     "hidden",
@@ -37,13 +38,17 @@ __all__ = [
     "printable",
     "read_text",
     "reading",
+    "removed",
     "sha256",
     "survey",
     "too_large",
+    "unreadable",
     "walk",
 ]
 
 HEAD_BYTES = 65_536
+#: What opening a file says that is no longer there; the last of a file on a server.
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 #: A longer line is cut there: no dump format writes one, and reading it whole could fill memory.
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
@@ -125,8 +130,7 @@ def too_large() -> OSError:
     """What is raised for more than may be taken into memory as a whole."""
     return OSError(
         errno.EFBIG,
-        f"more than {MAX_TEXT_BYTES >> 20:,} MiB, the limit for a file that is read as a "
-        "whole; split it, or leave the generated texts out",
+        f"more than {MAX_TEXT_BYTES >> 20:,} MiB, the limit for a file that is read as a whole",
     )
 
 
@@ -147,7 +151,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except DAMAGED:
         raise _damaged(path, number + 1) from None
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path.name, error) from None
 
 
 @contextlib.contextmanager
@@ -158,7 +162,7 @@ def reading(path: Path) -> Iterator[Callable[[], BinaryIO]]:
     except DAMAGED:
         raise _damaged(path, None) from None
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path.name, error) from None
 
 
 def read_text(path: Path) -> str:
@@ -173,7 +177,7 @@ def read_text(path: Path) -> str:
     except DAMAGED:
         raise _damaged(path, None) from None
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path.name, error) from None
 
 
 def loads(data: bytes | str) -> Any:
@@ -286,6 +290,9 @@ def _take(found: Survey, path: Path, root: Path, inside: Path) -> None:
             _refuse(found, path, root, f"{words}, which is not opened here; unpack it yourself")
             return
     except (OSError, RuntimeError) as error:
+        if getattr(error, "errno", None) in GONE and not path.is_symlink():
+            _refuse(found, path, root, removed("").reason)
+            return
         reason = getattr(error, "strerror", None) or "a link that leads nowhere"
         _refuse(found, path, root, f"cannot be opened: {reason}; check its permissions")
         return
@@ -318,10 +325,23 @@ def _damaged(path: Path, line: int | None) -> DumpError:
     )
 
 
-def _unreadable(path: Path, error: OSError) -> DumpError:
+def unreadable(where: str, error: OSError) -> DumpError:
+    """The refusal of a file that cannot be opened, or not be read to its end."""
+    if error.errno in GONE:
+        return removed(where)
+    way_out = {
+        errno.EACCES: "check its permissions",
+        errno.EPERM: "check its permissions",
+        errno.EFBIG: "split it, or leave the generated texts out",
+    }.get(error.errno or 0, "copy the file again")
+    return DumpError(where, "a readable file", error.strerror or type(error).__name__, way_out)
+
+
+def removed(where: str) -> DumpError:
+    """The refusal of a file that was there when its folder was looked through."""
     return DumpError(
-        path.name,
-        "a readable file",
-        error.strerror or type(error).__name__,
-        "check its permissions",
+        where,
+        "a file that stays until it is read",
+        "that it was removed meanwhile",
+        "put it back and read again",
     )

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servebook.errors import DumpError
 from servebook.read.ahead import can_fork
 from servebook.read.cache import Cache, source_key
-from servebook.read.files import sha256
+from servebook.read.changing import files_of, stamps, while_it_stays
+from servebook.read.files import sha256, unreadable
 from servebook.read.registry import FORMATS
 from servebook.read.source import Format, Source, relative
-from servebook.read.sums import begin, is_remembered, stamp
+from servebook.read.sums import begin, is_remembered
 from servebook.tables import Tables
 
 __all__ = [
@@ -47,11 +47,6 @@ def format_of(source: Source) -> Format:
     return next(form for form in FORMATS if form.name == source.format)
 
 
-def files_of(source: Source) -> list[Path]:
-    """Every file of the source once, sorted."""
-    return sorted({source.main, *source.files})
-
-
 def inputs_of(source: Source) -> Inputs:
     """Path, sha256 and bytes of each file; raises DumpError where one cannot be read."""
     inputs = []
@@ -59,12 +54,7 @@ def inputs_of(source: Source) -> Inputs:
         try:
             inputs.append((relative(path, source.root), sha256(path), path.stat().st_size))
         except OSError as error:
-            raise DumpError(
-                relative(path, source.root),
-                "a readable file",
-                error.strerror or "an error",
-                "check its permissions",
-            ) from None
+            raise unreadable(relative(path, source.root), error) from None
     return tuple(inputs)
 
 
@@ -81,13 +71,12 @@ def read_part(source: Source, cache: Cache) -> Part:
 
     Raises DumpError, and whatever a reader raises by a fault of its own.
     """
-    part, is_settled = _read(source, cache)
-    return part if is_settled else _read(source, cache)[0]
+    return while_it_stays(source, lambda: _read(source, cache))
 
 
-def _read(source: Source, cache: Cache) -> tuple[Part, bool]:
-    """As ``read_part``, in one go; whether what was read is what was hashed."""
-    before = _stamps(source)
+def _read(source: Source, cache: Cache) -> Part:
+    """As ``read_part``, in one go; kept where what was read is what was hashed."""
+    before = stamps(source)
     tables = None
     if _unseen(source.main):  # hashed while it is read: hardly ever does the cache hold it
         begin(source.main)
@@ -96,23 +85,11 @@ def _read(source: Source, cache: Cache) -> tuple[Part, bool]:
     key = key_of(source, inputs)
     if tables is None:
         if (tables := cache.get(key)) is not None:
-            return Part(source, tables, inputs), True
+            return Part(source, tables, inputs)
         tables = format_of(source).read(source)
-    is_settled = _stamps(source) == before
-    if is_settled:
+    if stamps(source) == before:
         cache.put(key, tables)
-    return Part(source, tables, inputs), is_settled
-
-
-def _stamps(source: Source) -> list[str]:
-    """What changes when the content of one of the source's files does."""
-    stamps = []
-    for path in files_of(source):
-        try:
-            stamps.append(stamp(path.stat()))
-        except OSError as error:
-            stamps.append(str(error.errno))
-    return stamps
+    return Part(source, tables, inputs)
 
 
 def _unseen(path: Path) -> bool:
