@@ -28,7 +28,9 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: So many digits may end a word ("load15", "icmp6"): a number alone may be a host's.
 _DIGITS = 2
 #: Parts that are written in no other way.
-_WHOLE = frozenset(("e2e", "DirectMap1G", "DirectMap2M", "DirectMap4k"))
+_WHOLE = frozenset((
+    "10s", "8021q", "C2C", "c2c", "e2e", "DirectMap1G", "DirectMap2M", "DirectMap4k",
+))  # fmt: skip
 _INITIALS = frozenset("KS")  # of the kernel's KReclaimable and SReclaimable
 
 #: Measurements of Telegraf's plugins (the names of `telegraf plugins inputs` that run on servers).
@@ -39,8 +41,10 @@ _MEASUREMENTS = frozenset((
     "processes", "procstat", "prometheus", "sensors", "snmp", "socket_stat", "soft_interrupts",
     "swap", "synproxy", "system", "temp", "wireless",
 ))  # fmt: skip
-#: What Prometheus itself adds to the series of everybody.
-_OWN = frozenset(("ALERTS", "ALERTS_FOR_STATE", "up"))
+#: What Prometheus itself adds to the series of everybody, and columns of IF-MIB with lone letters.
+_OWN = frozenset((
+    "ALERTS", "ALERTS_FOR_STATE", "ifInNUcastPkts", "ifOutNUcastPkts", "ifOutQLen", "up",
+))  # fmt: skip
 #: How the names of exporters and engines begin.
 _BEGINNINGS = (
     "DCGM_FI_", "container_", "ethtool_", "go_", "ib_", "ifHC", "ifIn", "ifOut", "infiniband_",
