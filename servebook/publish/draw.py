@@ -1,8 +1,11 @@
-"""Static drawings and the Vega bundle, made by one worker process for the whole build.
+"""Static drawings and the Vega bundle, made by two worker processes for the whole build.
 
 Starting vl-convert's JavaScript engine costs more than a second per process; a worker of its own
 pays it once, draws while the next notebook runs, and has its time zone fixed (which the drawing
 of a time axis depends on) without touching the caller's.
+
+Pixels are painted by a second one, which needs no such engine: two fifths of the work, for which
+the page does not wait.
 
 Each chart is drawn once. The file beside the page is that same drawing below its heading, which is
 drawn by itself: drawing is most of the work, and a chart does not shrink for a long title.
@@ -13,27 +16,45 @@ from __future__ import annotations
 import os
 import threading
 import time
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from servebook.publish.fixed import FIXED
 from servebook.publish.fonts import settings
 from servebook.publish.spec import VL_VERSION, Spec
 
-__all__ = ["SNIPPET", "Drawing", "Studio", "draw", "javascript_bundle", "page_svg"]
+__all__ = [
+    "SNIPPET",
+    "Drawing",
+    "Ordered",
+    "Studio",
+    "draw",
+    "javascript_bundle",
+    "page_svg",
+    "paint",
+]
+
+T = TypeVar("T")
 
 PNG_SCALE = 2
+_NOTHING = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>'
 SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
 class Drawing(NamedTuple):
-    """One chart, drawn: for the page, and as files that stand alone, with their heading."""
+    """One chart, drawn: for the page, and as a file that stands alone, with its heading."""
 
     page: str
     svg: str
-    png: bytes
+
+
+class Ordered(NamedTuple):
+    """A drawing that was asked for, and its file painted as PNG."""
+
+    drawing: Future[Drawing]
+    png: Future[bytes]
 
 
 def _svg(spec: Spec) -> str:
@@ -66,16 +87,22 @@ def _heading(title: str, subtitle: str, config: Spec) -> str:
 
 
 def draw(spec: Spec, prefix: str, title: str, subtitle: str) -> Drawing:
-    """All drawings of a chart; one that has a title of its own gets no other."""
-    import vl_convert
-
+    """Both drawings of a chart; one that has a title of its own gets no other."""
     from servebook.publish.svg import compact, headed
 
     plain = _svg(spec)
     svg = plain
     if "title" not in spec:
         svg = headed(plain, _heading(title, subtitle, spec.get("config", {})))
-    return Drawing(compact(plain, prefix), svg, vl_convert.svg_to_png(svg, scale=PNG_SCALE))
+    return Drawing(compact(plain, prefix), svg)
+
+
+def paint(svg: str) -> bytes:
+    """A drawing as PNG."""
+    import vl_convert
+
+    png: bytes = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
+    return png
 
 
 def javascript_bundle() -> str:
@@ -104,31 +131,57 @@ def _start(parent: int, folder: Path) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-class Studio:
-    """The drawing worker: a context manager whose methods return futures.
+def _worker(folder: Path) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=_start, initargs=(os.getpid(), folder)
+    )
 
-    ``folder``, which it makes, takes its files.
+
+class Studio:
+    """The workers that draw and paint: a context manager whose methods return futures.
+
+    ``folder``, which they make, takes their files.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._pool = ProcessPoolExecutor(
-            1, mp_context=get_context("spawn"), initializer=_start, initargs=(os.getpid(), folder)
-        )
+        self._pool = _worker(folder)
+        self._painter = _worker(folder.with_name(f"{folder.name}-2"))
 
     def bundle(self) -> Future[str]:
         """The Vega bundle."""
         return self._pool.submit(javascript_bundle)
 
     def begin(self) -> None:
-        """Have the worker get ready, for drawings that will be asked for."""
+        """Have the workers get ready, for drawings that will be asked for."""
         self._pool.submit(_begin)
+        self._painter.submit(paint, _NOTHING)
 
-    def drawing(self, spec: Spec, prefix: str, title: str, subtitle: str) -> Future[Drawing]:
+    def drawing(self, spec: Spec, prefix: str, title: str, subtitle: str) -> Ordered:
         """A chart for the page and for the folder beside it."""
-        return self._pool.submit(draw, spec, prefix, title, subtitle)
+        drawing = self._pool.submit(draw, spec, prefix, title, subtitle)
+        png: Future[bytes] = Future()
+        drawing.add_done_callback(lambda drawn: self._paint(drawn, png))
+        return Ordered(drawing, png)
+
+    def _paint(self, drawn: Future[Drawing], png: Future[bytes]) -> None:
+        """Have a drawing painted as soon as it is there; ``png`` fails where it did."""
+        try:
+            painted = self._painter.submit(paint, drawn.result().svg)
+        except (Exception, CancelledError) as error:
+            png.set_exception(error)
+        else:
+            painted.add_done_callback(lambda one: _pass_on(one, png))
 
     def __enter__(self) -> Studio:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._painter):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pass_on(one: Future[T], other: Future[T]) -> None:
+    try:
+        other.set_result(one.result())
+    except (Exception, CancelledError) as error:
+        other.set_exception(error)

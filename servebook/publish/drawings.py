@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from servebook.errors import BuildError
 from servebook.publish.bundle import ready
-from servebook.publish.draw import Drawing
+from servebook.publish.draw import Drawing, Ordered
 from servebook.publish.fresh import digest_of
 from servebook.publish.kept import Kept
 from servebook.publish.names import KINDS, SPEC_MIME
@@ -27,6 +27,7 @@ __all__ = ["Drawings"]
 T = TypeVar("T")
 
 _BUNDLE = "bundle"
+_KINDS = ("page", "svg", "png")  # what is kept of a drawing
 
 
 class Drawings:
@@ -35,7 +36,7 @@ class Drawings:
     def __init__(self, workers: Workers, kept: Kept) -> None:
         self._workers = workers
         self._kept = kept
-        self._drawn: dict[str, tuple[str, Future[Drawing]]] = {}
+        self._drawn: dict[str, tuple[str, Ordered]] = {}
         self._new: set[str] = set()
         self._lock = workers.lock
 
@@ -66,19 +67,13 @@ class Drawings:
                 self._new.add(key)
                 self._drawn[name] = key, self._workers.studio.drawing(*asked)
             else:
-                self._drawn[name] = key, _done(known)
+                self._drawn[name] = key, known
 
-    def _known(self, key: str) -> Drawing | None:
-        parts = [self._kept.get(f"{key}.{kind}") for kind in Drawing._fields]
-        page, svg, png = parts
+    def _known(self, key: str) -> Ordered | None:
+        page, svg, png = (self._kept.get(f"{key}.{kind}") for kind in _KINDS)
         if page is None or svg is None or png is None:
             return None
-        return Drawing(page.decode(), svg.decode(), png)
-
-    def _keep(self, key: str, drawing: Drawing) -> None:
-        parts = (drawing.page.encode(), drawing.svg.encode(), drawing.png)
-        for kind, part in zip(Drawing._fields, parts, strict=True):
-            self._kept.put(f"{key}.{kind}", part)
+        return Ordered(_done(Drawing(page.decode(), svg.decode())), _done(png))
 
     def fill(self, content: Content) -> None:
         """Wait for all of them, and give each figure the one for the page.
@@ -91,36 +86,48 @@ class Drawings:
         for figure in content.figures:
             if figure.spec is None:
                 continue
-            key, future = self._drawn[figure.id]
             try:
-                drawing = future.result()
+                drawing = self._drawn[figure.id][1].drawing.result()
             except ValueError as error:
                 raise BuildError(
                     f"chapter {figure.chapter}: figure {figure.id!r} cannot be drawn: "
                     f"{str(error).splitlines()[0]}"
                 ) from None
             figure.svg = drawing.page
-            if key in self._new:
-                self._keep(key, drawing)
 
     def files(self, figure: str) -> tuple[str, bytes]:
-        """SVG and PNG of a figure, for the folder beside the page."""
-        drawing = self._drawn[figure][1].result()
-        return drawing.svg, drawing.png
+        """SVG and PNG of a figure, for the folder beside the page; waits for the latter.
 
-    def start(self, *, ahead: bool = True) -> None:
-        """Have the Vega script made while notebooks run, where it is neither ready nor kept.
+        Raises:
+            BuildError: it cannot be painted.
+            BrokenExecutor: the worker ended.
 
-        ``ahead``: the worker is to start now, since many charts will be asked for.
         """
+        key, ordered = self._drawn[figure]
+        drawing = ordered.drawing.result()
+        try:
+            png = ordered.png.result()
+        except ValueError as error:
+            why = str(error).splitlines()[0]
+            raise BuildError(f"figure {figure!r} cannot be painted: {why}") from None
+        if key in self._new:
+            parts = (drawing.page.encode(), drawing.svg.encode(), png)
+            for kind, part in zip(_KINDS, parts, strict=True):
+                self._kept.put(f"{key}.{kind}", part)
+        return drawing.svg, png
+
+    def start(self) -> None:
+        """Have the Vega script made while notebooks run, where it is neither ready nor kept."""
         script = ready()
         if script is None and (kept := self._kept.get(_BUNDLE)) is not None:
             script = kept.decode()
         self._bundle = self._workers.bundle if script is None else _done(script)
         self._bundle_is_new = script is None
-        if ahead and script is not None:
-            with contextlib.suppress(BrokenExecutor):  # told when a chart is asked for
-                self._workers.studio.begin()
+
+    def begin(self) -> None:
+        """Have the workers get ready, since many charts will be asked for."""
+        with contextlib.suppress(BrokenExecutor):  # told when a chart is asked for
+            self._workers.studio.begin()
 
     def bundle(self) -> str:
         """The Vega script that was asked for at the start."""

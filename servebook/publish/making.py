@@ -208,7 +208,7 @@ class Making:
             if load is None:
                 site.workers.first = page.root
             _ = site.workers.zygote  # it imports while the drawing worker starts
-        self._drawings.start(ahead=self.n_left > 1)
+        self._drawings.start()
         self._ready = _nodes(kept)
 
     def read_ahead(self) -> None:
@@ -246,6 +246,8 @@ class Making:
         from servebook.publish.page import prepare
 
         self.read_ahead()
+        if self.n_left > 1:  # not before: a core that waits for nothing has better things to do
+            self._drawings.begin()
         prepare(self._template)
 
     @property
@@ -290,7 +292,7 @@ class Making:
         with site.report.step(f"{name}: drawing"), _drawn_by_a_worker(name):
             self._drawings.fill(content)
             script = self._drawings.bundle()
-        with site.report.step(f"{name}: page"):
+        with site.report.step(f"{name}: page"), _drawn_by_a_worker(name):
             text = render(content, facts, script, self._template, site.language)
             if found := problems(text, _secrets(page.root, page.folder)):
                 raise BuildError(

@@ -1,7 +1,7 @@
 """Import a package as if others were not installed, whose parts of it a build has no use for.
 
-papermill imports pyarrow to read notebooks from Hadoop, ipykernel a debugger; each does without
-where it is not there, and each costs a large part of the start.
+papermill imports pyarrow to read notebooks from Hadoop, ipykernel a debugger, Altair widgets; each
+does without where it is not there, and each costs a large part of the start.
 """
 
 from __future__ import annotations

@@ -63,6 +63,8 @@ def _import_all(names: Sequence[str] = ()) -> None:
 
     with without("debugpy"):  # setting up a debugger takes half of a kernel's start
         importlib.import_module("ipykernel.debugger")
+    with without("anywidget"):  # a page shows no widgets of a notebook
+        importlib.import_module("altair")
     for name in (*_LATER, "servebook.publish.display", "servebook.read.campaign"):
         importlib.import_module(name)
     for name in names or [found.name for found in pkgutil.iter_modules(chapters.__path__)]:

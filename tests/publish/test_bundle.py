@@ -60,6 +60,6 @@ def test_a_build_takes_the_script_of_the_environment(
     bundle.main()
     with Workers() as workers:
         drawings = Drawings(workers, Kept("drawings", None))
-        drawings.start(ahead=False)
+        drawings.start()
         assert drawings.bundle() == f"vega ✓; {SNIPPET}" == bundle.script()
         assert "studio" not in vars(workers)  # no process was started for it

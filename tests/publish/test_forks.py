@@ -222,6 +222,17 @@ def test_where_measuring_counters_ended_early_the_kernel_is_forked_all_the_same(
             assert together([path], own, 1) == [[str(own.pid)]]
 
 
+def test_a_kernel_has_no_widgets_that_no_page_shows_and_they_can_be_imported(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    path = write(
+        tmp_path / "widgets.ipynb",
+        "import sys, altair\nprint('ipywidgets' in sys.modules)\n"
+        "import anywidget\nprint(anywidget.__name__)",
+    )
+    assert together([path], zygote, 1) == [["False\nanywidget"]]
+
+
 def test_the_first_campaign_is_read_into_the_cache_while_imports_go_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
