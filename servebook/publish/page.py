@@ -28,7 +28,7 @@ from servebook.measure.glossary import entry
 from servebook.measure.metrics import METRICS
 from servebook.publish import columns, text, words
 from servebook.publish.about import About
-from servebook.publish.collect import Content
+from servebook.publish.collect import Chapter, Content
 from servebook.publish.csp import policy
 from servebook.publish.names import ABSENT, KINDS, UNITS
 from servebook.publish.pack import deflated, pack, shared_config
@@ -38,6 +38,7 @@ __all__ = [
     "OPEN_ROWS",
     "coded",
     "counted",
+    "echoes",
     "exact",
     "headline",
     "json_block",
@@ -206,6 +207,32 @@ def repeated(content: Content) -> dict[str, list[str]]:
     return found
 
 
+def echoes(chapters: list[Chapter]) -> frozenset[str]:
+    """The figures that have nothing but a reason, where the same words stand just above already.
+
+    That is in a statement or in the figure before; prose in between begins something new.
+    """
+    found: set[str] = set()
+    for chapter in chapters:
+        by_id = {figure.id: figure.fields for figure in chapter.figures}
+        before = ""
+        for cell in chapter.cells:
+            if cell.cell_type != "code":
+                before = ""
+                continue
+            for output in cell.outputs:
+                data = output.get("data", {})
+                if KINDS["figure"] in data:
+                    name = data[KINDS["figure"]]["id"]
+                    bare = by_id[name]["missing"] if not by_id[name]["table"] else ""
+                    if bare and bare == before:
+                        found.add(name)
+                    before = bare
+                elif KINDS["statement"] in data:
+                    before = data[KINDS["statement"]]["sentence"]
+    return frozenset(found)
+
+
 #: Marks that turn the direction of the text after them: a name with one would turn the sentence.
 _TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 
@@ -287,6 +314,7 @@ def render(
     texts = text.load(template.parent / "text", language)
     look = shared_config(figure.spec for figure in content.figures if figure.spec)
     again = repeated(content)
+    echoed = echoes(content.chapters)
     figures = {
         figure.id: {
             **figure.fields,
@@ -296,6 +324,7 @@ def render(
             "choices": "choices" in ((figure.spec or {}).get("usermeta") or {}),
             "chapter": figure.chapter,
             "again": again[figure.id],
+            "echoes": figure.id in echoed and figure.spec is None,
         }
         for figure in content.figures
     }

@@ -12,8 +12,8 @@ from servebook.publish.about import About
 from servebook.publish.collect import MOST_VERDICTS, chapter, collect
 from servebook.publish.display import payload
 from servebook.publish.names import KINDS
-from servebook.publish.output import Figure
-from servebook.publish.page import json_block, markdown, render, repeated
+from servebook.publish.output import Figure, Statement
+from servebook.publish.page import echoes, json_block, markdown, render, repeated
 
 
 def shown(kind: str, **fields: object) -> object:
@@ -124,3 +124,26 @@ def test_cells_show_labels_of_configurations_as_they_are_written(
 def test_json_cannot_end_its_script() -> None:
     text = json_block({"a": "</script><!-- & \u2028"})
     assert text == '{"a":"\\u003c/script\\u003e\\u003c!-- \\u0026 \\u2028"}'
+
+
+def test_a_reason_that_stands_just_above_is_not_said_again(project_root: Path) -> None:
+    def bare(name: str, why: str) -> object:
+        return shown("figure", **payload(Figure(name, name, missing=why))[1])
+
+    said = shown("statement", **payload(Statement("s", "No price."))[1])
+    cells = [
+        new_markdown_cell("# T"),
+        new_code_cell("a", outputs=[said]),
+        new_code_cell("b", outputs=[bare("after-statement", "No price.")]),
+        new_code_cell("c", outputs=[bare("the-same", "No price."), bare("other", "No limits.")]),
+        new_markdown_cell("Something new."),
+        new_code_cell("d", outputs=[bare("after-prose", "No limits.")]),
+    ]
+    path = SimpleNamespace(name="03-topic.ipynb", stem="03-topic")
+    content = collect([chapter(new_notebook(cells=cells), path, "c")])  # type: ignore[arg-type]
+    assert echoes(content.chapters) == {"after-statement", "the-same"}
+    about = About("x", "X", "measured", "", (), (), {"servebook": "1"}, "c")
+    page = render(content, about, "", project_root / "report" / "template")
+    assert page.count('<p class="missing">No limits.</p>') == 2
+    assert '<p class="missing">No price.</p>' not in page
+    assert page.count('<p class="missing">Nothing to show, for the reason just given.</p>') == 2

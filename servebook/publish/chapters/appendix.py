@@ -60,6 +60,13 @@ _BEHIND = {
     "repeat": "Repeat",
 }
 _RUN = "Run"
+#: The metric whose spread a title tells: of the rates or the latencies, of prefill or of others.
+_TITLE = {
+    ("rates", True): "input_throughput_tok_s",
+    ("rates", False): "output_throughput_tok_s",
+    ("latencies", True): "ttft_mean_ms",
+    ("latencies", False): "tpot_mean_ms",
+}
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
@@ -125,14 +132,24 @@ def _values(
         notes.append(say("appendix.values.note_percentile_fewer_values", floors=floors))
     if few:
         notes.append(say("appendix.values.note_below_floor_runs", few=", ".join(few)))
+    told = {
+        "workload": words.capital(workload),
+        "what": what,
+        "runs": words.count(len(shown), "run"),
+    }
+    title = say("appendix.values.title_of", **told)
+    spread = METRICS[_TITLE[slug, workload == "prefill"]]
+    if (values := chosen[spread.name].dropna()).size:
+        title = say(
+            "appendix.values.title_span",
+            **told,
+            metric=words.told(spread.label),
+            span=words.span(values),
+            unit=words.unit(spread.unit),
+        )
     return Figure(
         id=name,
-        title=say(
-            "appendix.values.title_of",
-            workload=words.capital(workload),
-            what=what,
-            runs=words.count(len(shown), "run"),
-        ),
+        title=title,
         table=shown,
         source=common.records_of(campaign, len(shown)),
         runs=tuple(chosen["run_id"]),

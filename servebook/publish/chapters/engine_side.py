@@ -108,19 +108,22 @@ def confirmed(campaign: Campaign) -> Statement:
         return Statement(
             id="engine-says", sentence=say("engine_side.nothing"), marks=common.marks(campaign)
         )
-    parts = [
-        _verdict(campaign, name, runs)
-        for name, runs in found.groupby("configuration", sort=False, dropna=False)
-    ]
-    sentence = say(
-        "engine_side.confirmed.sentence",
-        parts="; ".join(parts),
+    # First the configuration whose queue was the longest: there its slots are seen at their limit.
+    groups = sorted(
+        found.groupby("configuration", sort=False, dropna=False),
+        key=lambda group: -np.nan_to_num(group[1]["waiting_max"].max()),
+    )
+    first, *others = (_verdict(campaign, name, runs) for name, runs in groups)
+    more = say(
+        "engine_side.confirmed.more" if others else "engine_side.confirmed.more_alone",
+        **({"parts": "; ".join(others)} if others else {}),
         pressure=_pressure(found),
         cache=_cache(found),
     )
     return Statement(
         id="engine-says",
-        sentence=sentence,
+        sentence=say("engine_side.confirmed.sentence", part=first),
+        more=more,
         metric="running_max",
         value=None if np.isnan(found["running_max"].max()) else float(found["running_max"].max()),
         unit="requests",

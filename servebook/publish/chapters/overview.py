@@ -111,7 +111,19 @@ def _title(campaign: Campaign, lines: pd.DataFrame) -> str:
     names = [c.name for c in campaign.manifest.configurations]
     if not common.several(lines["configuration"]):
         only = common.label(campaign, str(lines["configuration"].iloc[0]))
-        return say("overview.title.headline_values_highest", only=only)
+        values = [
+            say(
+                "overview.title.value",
+                noun=say(_HEADLINES[place].noun),
+                value=words.number(value),
+                unit=say(_HEADLINES[place].unit),
+            )
+            for place, metric, value in zip(
+                lines["place"], lines["metric"], lines["value"], strict=True
+            )
+            if metric in ("input_throughput_tok_s", "output_throughput_tok_s")
+        ]
+        return say("overview.title.headline_values_highest", only=only, values=words.listed(values))
     ahead = _winners(lines)
     if not ahead:
         return say("overview.title.configuration_ahead_others", close=words.percent(CLOSE))

@@ -49,6 +49,12 @@ def book(values: dict[str, list[float]], manifest: str | None = None) -> Campaig
     return dataclasses.replace(made, tables=tables)
 
 
+def told(campaign: Campaign) -> str:
+    """What the statement says, and what stands below it."""
+    statement = engine_side.confirmed(campaign)
+    return f"{statement.sentence} {statement.more}"
+
+
 @pytest.mark.parametrize(
     ("running", "waiting", "words"),
     [
@@ -83,14 +89,14 @@ def test_cache_and_pressure() -> None:
         "cache_query_tokens": [1000.0, 2000.0],
         "preemptions": [1.0, 3.0],
     }
-    said = engine_side.confirmed(book(values)).sentence
+    said = told(book(values))
     assert (
         "Of the prompt tokens that were looked up, 30 % were in the prefix cache (1 run)." in said
     )
     assert "The KV cache was at most 75 % full and requests were preempted 2 times." in said
     idle = values | {"cache_hit_tokens": [0.0, 0.0], "cache_query_tokens": [0.0, 0.0]}
-    assert "it is off, or does not count" in engine_side.confirmed(book(idle)).sentence
-    assert "does not say what it found" in engine_side.confirmed(book({"running": [1.0]})).sentence
+    assert "it is off, or does not count" in told(book(idle))
+    assert "does not say what it found" in told(book({"running": [1.0]}))
 
 
 def test_nothing_beside_the_runs_is_said_in_words() -> None:
@@ -106,6 +112,8 @@ def test_shipped_campaign_confirms_its_slots() -> None:
     """The engine had 16 and 8 slots; its own log counts 24 in flight as 16 running, 8 waiting."""
     said = engine_side.confirmed(loopback()).sentence
     assert "16 slots: at most 16 requests ran at once while up to 8 waited, which confirms" in said
+    assert said.count("ran at once") == 1  # the others stand below
+    assert "8 slots: at most 8 requests" in engine_side.confirmed(loopback()).more
     figure = engine_side.in_the_engine(loopback())
     assert figure.table is not None
     rows = figure.table.set_index("run")

@@ -65,7 +65,8 @@ def test_what_a_configuration_did_not_run_is_said_and_not_drawn_as_zero() -> Non
 
 def test_one_configuration_has_no_bars_and_no_winner() -> None:
     figure = overview.glance(campaign({"a": slow(5.0)}))
-    assert figure.title == "Headline values of A, each at its highest load"
+    # 20 tokens in 1.055 s.
+    assert figure.title == "A: mixed rate 19.0 output tokens/s, each at its highest load"
     assert "bold" not in figure.subtitle
 
 
