@@ -132,17 +132,15 @@ def _values(
         notes.append(say("appendix.values.note_percentile_fewer_values", floors=floors))
     if few:
         notes.append(say("appendix.values.note_below_floor_runs", few=", ".join(few)))
-    told = {
-        "workload": words.capital(workload),
-        "what": what,
-        "runs": words.count(len(shown), "run"),
-    }
-    title = say("appendix.values.title_of", **told)
+    capital, runs = words.capital(workload), words.count(len(shown), "run")
+    title = say("appendix.values.title_of", workload=capital, what=what, runs=runs)
     spread = METRICS[_TITLE[slug, workload == "prefill"]]
     if (values := chosen[spread.name].dropna()).size:
         title = say(
             "appendix.values.title_span",
-            **told,
+            workload=capital,
+            what=what,
+            runs=runs,
             metric=words.told(spread.label),
             span=words.span(values),
             unit=words.unit(spread.unit),

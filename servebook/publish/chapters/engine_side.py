@@ -114,12 +114,11 @@ def confirmed(campaign: Campaign) -> Statement:
         key=lambda group: -np.nan_to_num(group[1]["waiting_max"].max()),
     )
     first, *others = (_verdict(campaign, name, runs) for name, runs in groups)
-    more = say(
-        "engine_side.confirmed.more" if others else "engine_side.confirmed.more_alone",
-        **({"parts": "; ".join(others)} if others else {}),
-        pressure=_pressure(found),
-        cache=_cache(found),
-    )
+    pressure, cache = _pressure(found), _cache(found)
+    more = say("engine_side.confirmed.more_alone", pressure=pressure, cache=cache)
+    if others:
+        parts = "; ".join(others)
+        more = say("engine_side.confirmed.more", parts=parts, pressure=pressure, cache=cache)
     return Statement(
         id="engine-says",
         sentence=say("engine_side.confirmed.sentence", part=first),
