@@ -198,7 +198,13 @@ def _config() -> Any:
         "view": {"stroke": None, "continuousWidth": WIDTH, "continuousHeight": HEIGHT},
         "axis": axis,
         # From the left: a long title on a narrow plot then runs to the right, not out at both ends.
-        "axisX": {"grid": False, "labelFlush": False, "titleAnchor": "start"},
+        # Ticks that would nearly touch ("500" and "1,000" on a phone) read as one number.
+        "axisX": {
+            "grid": False,
+            "labelFlush": False,
+            "labelSeparation": 5,
+            "titleAnchor": "start",
+        },
         "axisY": {"grid": True, "domain": False, "ticks": False},
         "legend": {"labelFont": FONT, "titleFont": FONT, "labelFontSize": SMALL},
         "header": {
