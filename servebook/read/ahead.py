@@ -59,10 +59,14 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> bool:
     return True
 
 
-def as_done(jobs: Sequence[Callable[[], object]]) -> Iterator[int]:
+def as_done(
+    jobs: Sequence[Callable[[], object]], core_is_free: Callable[[], object] | None = None
+) -> Iterator[int]:
     """Do the jobs as ``at_once`` does; the number of each, from 0, as soon as it is done or failed.
 
-    One that a killed process was at never comes; none come where there can be no processes.
+    One that a killed process was at never comes; none come where there can be no processes. Where
+    another process is at work beside, ``core_is_free`` waits for its end: the last process that is
+    started here does that before it does anything else, so that as many work as there are cores.
     """
     n = min(cores(), len(jobs))
     if n < 2 or not can_fork():
@@ -72,7 +76,8 @@ def as_done(jobs: Sequence[Callable[[], object]]) -> Iterator[int]:
     os.write(outlet, numbers)  # a pipe holds 4096 bytes before anybody reads
     os.close(outlet)
     told, tell = os.pipe()
-    pids = [pid for _ in range(n) if (pid := _worker(jobs, inlet, told, tell))]
+    waits = [None] * (n - 1) + [core_is_free]
+    pids = [pid for wait in waits if (pid := _worker(jobs, inlet, told, tell, wait))]
     os.close(inlet)
     os.close(tell)
     try:
@@ -93,13 +98,22 @@ def _threads() -> int:
     )
 
 
-def _worker(jobs: Sequence[Callable[[], object]], inlet: int, told: int, tell: int) -> int:
+def _worker(
+    jobs: Sequence[Callable[[], object]],
+    inlet: int,
+    told: int,
+    tell: int,
+    wait: Callable[[], object] | None,
+) -> int:
     parent = os.getpid()
     if pid := fork():
         return max(pid, 0)
     gc.freeze()  # what is here is the parent's: not worth looking through, nor copying for that
     try:
         os.close(told)
+        if wait is not None:
+            with contextlib.suppress(Exception):
+                wait()
         while os.getppid() == parent and (number := os.read(inlet, 2)):
             with contextlib.suppress(Exception):
                 jobs[int.from_bytes(number, "little")]()

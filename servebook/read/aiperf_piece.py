@@ -330,7 +330,7 @@ class _Room:
 
     def _hold(self, n: int, kind: Any) -> None:
         if n > len(self._all) or self._all.dtype != kind:
-            room: Lengths = np.empty(max(n + n // 2, _PART + (_PART >> 2)), kind)
+            room: Lengths = np.empty(max(n + n // 2, _PART + (_PART >> 1)), kind)
             room[: self.n] = self.held()
             self._all = room
 

@@ -29,6 +29,7 @@ from servebook.read.files import lines, unreadable
 from servebook.read.line_blocks import blocks_between, mapped_between, ranges
 from servebook.read.records import Requests
 from servebook.read.spool import Spool
+from servebook.read.sums import end_of
 
 __all__ = ["read_lines", "read_range"]
 
@@ -56,7 +57,8 @@ def read_lines(path: Path, out: Requests, settings: Settings, *, with_sent: bool
             [
                 partial(_leave, partial(job, way=mapped_between), _place(folder, n))
                 for n, job in enumerate(jobs)
-            ]
+            ],
+            end_of(path),
         )
     return join(_in_order(jobs, done, folder), out, spool)
 

@@ -22,6 +22,8 @@ int64_t servebook_wide_gaps(const uint8_t *p, int32_t *gaps, int64_t room, const
 
 /* Places that are held at once, and room for those of 64 more bytes and for what lies behind. */
 enum { TOGETHER = 16, HELD = 512, ROOM = HELD + 128 };
+/* Bytes that are asked for before they are needed: no processor looks into the next page itself. */
+enum { AHEAD = 4096 };
 
 /* Whether this processor can do it. */
 int servebook_is_wide(void)
@@ -107,6 +109,7 @@ WIDE int64_t servebook_wide_gaps(const uint8_t *p, int32_t *gaps, int64_t room,
     __m512i last = _mm512_set1_epi32(-1);
     for (int is_end = 0; !is_end;) {
         while (held < HELD && !is_end) {
+            _mm_prefetch((const char *)p + at + AHEAD, _MM_HINT_T0);
             __m512i v = _mm512_loadu_si512(p + at);
             __m512i digit = _mm512_sub_epi8(v, _mm512_set1_epi8('0'));
             __mmask64 found = _mm512_cmpgt_epu8_mask(digit, _mm512_set1_epi8(9));

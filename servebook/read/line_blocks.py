@@ -20,6 +20,8 @@ __all__ = ["PAD", "RANGE_BYTES", "bare", "blocks_between", "lines_of", "mapped_b
 
 #: What is read at once stays in the processor's cache.
 _BLOCK = 1 << 21
+#: And so many times as much of what is not copied, for each block costs something.
+_UNCOPIED = 4
 #: Room for the line that begins before what is read; more is taken where it is longer.
 _LONG = 1 << 17
 #: So many bytes can be read behind a block.
@@ -127,12 +129,13 @@ def mapped_between(stream: FileIO, start: int, end: int) -> Iterator[memoryview]
     if window is not None:
         view = memoryview(window)
         safe, last = size - PAD, end - 1 - base
+        most = _UNCOPIED * _BLOCK
         begin = window.find(b"\n", start - 1 - base) + 1 if start else 0
         while begin <= last and (begin or not start):
             stop = 0
-            if last < begin + _BLOCK:
+            if last < begin + most:
                 stop = window.find(b"\n", max(last, begin), safe) + 1
-            stop = stop or window.rfind(b"\n", begin, min(begin + _BLOCK, safe)) + 1
+            stop = stop or window.rfind(b"\n", begin, min(begin + most, safe)) + 1
             if not stop:
                 break  # a long line, or the file's last ones
             yield view[begin:stop]

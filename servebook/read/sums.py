@@ -12,8 +12,10 @@ import contextlib
 import hashlib
 import mmap
 import os
+import select
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from servebook.read.ahead import can_fork, fork
@@ -21,6 +23,7 @@ from servebook.read.ahead import can_fork, fork
 __all__ = [
     "FOLDER",
     "cache_folder",
+    "end_of",
     "is_remembered",
     "remember",
     "remembered_sha256",
@@ -111,6 +114,23 @@ def begin(path: Path) -> None:
         os.close(inlet)
     else:
         _coming[key] = (os.getpid(), pid, inlet)
+
+
+def end_of(path: Path) -> Callable[[], object] | None:
+    """What waits, here or in a fork of this process, until a file that is hashed beside is done.
+
+    None where no process hashes it.
+    """
+    try:
+        key = (os.path.realpath(path), stamp(path.stat()))
+    except OSError:
+        return None
+    owner, _, inlet = _coming.get(key, (0, 0, 0))
+    if owner != os.getpid():
+        return None
+    waiting = select.poll()
+    waiting.register(inlet, select.POLLIN)
+    return waiting.poll
 
 
 def _of_mapped(file: int) -> str:

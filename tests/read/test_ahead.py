@@ -38,6 +38,34 @@ def test_each_job_is_done_once_and_a_failure_is_no_matter(
 
 
 @LINUX
+def test_the_last_process_waits_until_another_one_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "cores", lambda: 2)
+    monkeypatch.setattr(ahead, "_threads", lambda: 1)
+    inlet, outlet = os.pipe()
+    answer, told = os.pipe()
+
+    def job(number: int) -> None:
+        if number == 1:  # what is left is for the one that waits
+            os.write(told, b"1")
+            os.read(inlet, 1)
+        leave(tmp_path, number + 10)
+
+    done = as_done([partial(job, number) for number in range(6)], lambda: os.read(inlet, 1))
+    assert next(done) == 0
+    os.read(answer, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["10"]
+    os.write(outlet, b"1")  # one of the two goes on
+    os.write(outlet, b"1")
+    assert sorted(done) == [1, 2, 3, 4, 5]
+    failing = as_done([partial(leave, tmp_path, number) for number in (5, 6)], lambda: 1 / 0)
+    assert sorted(failing) == [0, 1]
+    for end in (inlet, outlet, answer, told):
+        os.close(end)
+
+
+@LINUX
 def test_each_job_is_told_of_when_it_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,7 +285,7 @@ def test_gaps_without_room_for_files_stay_in_memory(
         return write(file, data, holder)
 
     monkeypatch.setattr(aiperf_piece, "write", full)
-    monkeypatch.setattr(aiperf_split, "as_done", lambda jobs: iter(()))
+    monkeypatch.setattr(aiperf_split, "as_done", lambda jobs, core_is_free: iter(()))
     out = Requests("run")
     found = read_lines(path, out, SETTINGS, with_sent=True)
     assert left

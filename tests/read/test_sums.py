@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import os
+import select
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from servebook.read.cache import Cache
 from servebook.read.discover import discover
 from servebook.read.parts import read_part
 from servebook.read.source import Source
-from servebook.read.sums import begin, remembered_sha256
+from servebook.read.sums import begin, end_of, remembered_sha256
 from servebook.tables import Tables
 from tests.read.samples import record, write_lines
 
@@ -49,6 +50,19 @@ def test_the_digest_arrives(large: Path) -> None:
     begin(large)
     assert remembered_sha256(large) == expected
     assert not sums._coming
+
+
+def test_its_end_can_be_waited_for(large: Path) -> None:
+    assert end_of(large) is None
+    begin(large)
+    wait = end_of(large)
+    assert wait is not None
+    wait()
+    ((_, _, inlet),) = sums._coming.values()
+    assert select.select([inlet], [], [], 0)[0]
+    assert remembered_sha256(large) == hashlib.sha256(large.read_bytes()).hexdigest()
+    assert end_of(large) is None
+    assert end_of(large.with_name("none")) is None
 
 
 def test_a_killed_process_and_a_changed_file(large: Path) -> None:
