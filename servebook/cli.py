@@ -236,7 +236,7 @@ def _cache(args: argparse.Namespace) -> int:
 
     found = remove(stale_only=args.prune) if args.clear or args.prune else report()
     _say(json.dumps(found, indent=2) if args.json else render(found))
-    return 0
+    return 1 if (found["removed"] or {}).get("kept") else 0
 
 
 def _build(args: argparse.Namespace) -> int:

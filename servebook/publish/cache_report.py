@@ -121,12 +121,12 @@ def remove(*, stale_only: bool) -> dict[str, Any]:
     A build at work beside this finds an entry whole or not at all, and makes it again.
     """
     folder = cache_folder()
-    n_entries = n_bytes = 0
+    n_entries = n_bytes = n_kept = 0
     for entry in () if folder is None else list(_entries(folder)):
         if stale_only and not entry.stale:
             continue
         aside = entry.path.with_name(f".old-{entry.path.name}")
-        with contextlib.suppress(OSError):
+        try:
             entry.path.replace(aside)
             if aside.is_dir():
                 shutil.rmtree(aside, ignore_errors=True)
@@ -134,11 +134,15 @@ def remove(*, stale_only: bool) -> dict[str, Any]:
                 aside.unlink()
             n_entries += 1
             n_bytes += entry.n_bytes
+        except FileNotFoundError:  # another process was first
+            pass
+        except OSError:
+            n_kept += 1
         for empty in (entry.path.parent, entry.path.parent.parent):
             if empty != folder:
                 with contextlib.suppress(OSError):  # something else is in it
                     empty.rmdir()
-    return {**report(), "removed": {"entries": n_entries, "bytes": n_bytes}}
+    return {**report(), "removed": {"entries": n_entries, "bytes": n_bytes, "kept": n_kept}}
 
 
 def render(found: dict[str, Any]) -> str:
@@ -159,6 +163,8 @@ def render(found: dict[str, Any]) -> str:
     if found["removed"] is not None:
         removed = found["removed"]
         lines.append(f"removed {removed['entries']:,} entries, {bytes_size(removed['bytes'])}")
+        if removed["kept"]:
+            lines.append(f"{removed['kept']:,} could not be removed: may the folder be written to?")
     elif any(row["stale"] for row in found["kinds"].values()):
         lines.append("`servebook cache --prune` removes what no build will use again")
     return "\n".join(lines)

@@ -85,6 +85,22 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "removed 7 entries" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_removed_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Path:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    assert main(["cache", "--clear"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2:] == [
+        "removed 0 entries, 0 B",
+        "7 could not be removed: may the folder be written to?",
+    ]
+
+
 def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVEBOOK_CACHE", "")
     assert render(remove(stale_only=False)).startswith("no cache")
