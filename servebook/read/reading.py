@@ -7,6 +7,7 @@ Here, with several processes where that pays (``ahead``), or on the cluster that
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -83,6 +84,9 @@ def opened(sources: Sequence[Source]) -> Iterator[Read]:
 
 
 def _bar(sources: Sequence[Source]) -> Iterator[Source]:
+    if not sys.stderr.isatty():  # tqdm takes 8 ms to show nothing
+        yield from sources
+        return
     yield from tqdm(sources, desc="reading", unit="dump", disable=None, leave=False, delay=1)
 
 
