@@ -30,7 +30,7 @@ from servebook.read.aiperf_records import Parsed
 from servebook.read.aiperf_split import read_lines
 from servebook.read.aiperf_summary import Settings, native, settings
 from servebook.read.files import lines, loads, read_text, sha256
-from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, shared
+from servebook.read.prompt_prefix import bodies_of_inputs, bodies_of_raw, large_inputs, shared
 from servebook.read.records import SUMMARY_ONLY, Requests, set_aside, workload
 from servebook.read.source import Format, Source, relative
 from servebook.read.sums import begin
@@ -69,6 +69,8 @@ def read(source: Source) -> Tables:
     )
 
 
+#: A larger ``inputs.json`` is read session by session.
+LARGE_INPUTS_BYTES = 16 << 20
 _PARTS = ("records", "raw", "summary", "phases", "config", "inputs")
 FORMAT = Format("aiperf", "runs", aiperf_layout.find, read)
 
@@ -263,7 +265,8 @@ def _json(
         return {}
     name = relative(path, source.root)
     try:
-        value = loads(read_text(path))
+        large = record == "prompts" and path.stat().st_size > LARGE_INPUTS_BYTES
+        value = large_inputs(path) if large else loads(read_text(path))
         if not isinstance(value, dict):
             raise ValueError("another JSON value")
     except DumpError as error:  # it names the file, what was expected and the way out itself

@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ import pyarrow as pa
 
 from servebook.errors import DumpError
 from servebook.read.files import loads
+from servebook.read.json_inside import objects_inside
 
 __all__ = [
     "BLOCK",
@@ -187,10 +189,30 @@ def bodies_of_inputs(
         requests = iter(sorted(chosen, key=lambda s: (s.start_ns, s.session)))
     for request in requests:
         if request.session not in known:
-            known[request.session] = fingerprint(first[request.session])
+            body = first[request.session]
+            known[request.session] = body if isinstance(body, Prompt) else fingerprint(body)
         prompt = known[request.session]
         if prompt is not None:
             yield request.counted, prompt
+
+
+def large_inputs(path: Path) -> Any:
+    """What ``inputs.json`` holds, of each session its id and the fingerprint of its first prompt.
+
+    A file of prompts as long as a book each is no tree in memory that way. Raises ValueError for
+    what is not one JSON value, and DumpError for a file that cannot be read.
+    """
+
+    def light(session: Any) -> Any:
+        bodies = session.get("payloads") if isinstance(session, dict) else None
+        if not isinstance(bodies, list) or not bodies:
+            return {}
+        return {"session_id": session.get("session_id"), "payloads": [fingerprint(bodies[0])]}
+
+    found = list(objects_inside(path, {("data",): light}))
+    if len(found) != 1 or found[0][2] is not None:
+        raise ValueError(next((why for *_, why in found if why), f"{len(found)} values"))
+    return found[0][1]
 
 
 def bodies_of_raw(

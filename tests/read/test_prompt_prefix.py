@@ -213,3 +213,32 @@ def test_inputs_that_tell_nothing_leave_the_columns_empty(tmp_path: Path, conten
     assert tables.requests.num_rows == 1
     torn = content.endswith(b"cut")
     assert [r["path"] for r in tables.set_aside.to_pylist()] == (["inputs.json"] if torn else [])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        (FIXTURES / "aiperf_shared_prefix" / "inputs.json").read_bytes(),
+        b'{"data": [{"session_id": "a", "payloads": [{"prompt": "cut',
+        b'{"data": [{"session_id": "a", "payloads": 7}, 3, {"session_id": 4}]}',
+        b'{"data": [{"session_id": "a", "payloads": [{"prompt": "text"}, 7]}, {"payloads": []}]}',
+        b'{"data": 7, "more": 8}',
+        b"[]",
+        b"{} {}",
+        b"",
+    ],
+)
+def test_large_inputs_are_read_session_by_session(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = (FIXTURES / "aiperf_shared_prefix" / "profile_export.jsonl").read_bytes()
+    (tmp_path / "inputs.json").write_bytes(content)
+    for lines in (shipped, json.dumps(_named(1, "a")).encode() + b"\n"):
+        (tmp_path / "profile_export.jsonl").write_bytes(lines)
+        small = read_tree(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr("servebook.read.aiperf.LARGE_INPUTS_BYTES", -1)
+            large = read_tree(tmp_path)
+        assert run_of(large) == run_of(small)
+        aside = [(row["path"], row["record"]) for row in small.set_aside.to_pylist()]
+        assert [(row["path"], row["record"]) for row in large.set_aside.to_pylist()] == aside
