@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small
 from wires import campaign, runs
 
 from servebook.measure.metrics import METRICS
@@ -152,3 +153,21 @@ def test_reasons_that_differ_in_numbers_only_are_told_once(reasons, expected):
 def test_figures_have_ids_of_their_own(loopback):
     figures = [f for f in (cell(loopback) for cell in CELLS) if isinstance(f, Figure)]
     assert len({f.id for f in figures}) == len(figures)
+
+
+def test_titles_tell_the_spread_of_what_the_tables_hold() -> None:
+    """Two tokens a request, one request a second from 0 s: the last of two ends at 1.010 + gap."""
+    book = small.campaign(
+        {
+            "a": {"gaps_ms": (5.0,), "workload": "mixed", "concurrency": 2},
+            "b": {"gaps_ms": (500.0,), "workload": "mixed", "concurrency": 4},
+        }
+    )
+    fast, slow = 4 / 1.015, 4 / 1.510  # 3.94 and 2.65 tokens/s
+    assert (round(slow, 2), round(fast, 2)) == (2.65, 3.94)
+    assert appendix.rates(book, "mixed").title == (
+        "Mixed: rates and counts of 2 runs (Output throughput 2.65 to 3.94 tokens/s)"
+    )
+    assert appendix.latencies(book, "mixed").title == (
+        "Mixed: latencies of 2 runs (TPOT mean 5 to 500 ms)"
+    )
