@@ -19,6 +19,7 @@ from servebook.publish.release import writable
 from servebook.publish.reporter import Reporter
 from servebook.publish.text import DEFAULT, speaking
 from servebook.publish.text import load as load_texts
+from servebook.publish.without import FORMATS, without
 from servebook.publish.workers import Workers
 
 __all__ = ["build"]
@@ -77,11 +78,12 @@ def _pages(
 
 def _ready_to_run(stack: contextlib.ExitStack) -> None:
     """Import what runs notebooks and renders pages, and keep the former quiet from now on."""
-    from servebook.publish.execute import quiet
+    with without("soupsieve", *FORMATS):  # a page is searched by lxml
+        from servebook.publish.execute import quiet
 
-    stack.enter_context(quiet())
-    for name in ("checks", "collect", "files", "page", "together"):
-        importlib.import_module(f"servebook.publish.{name}")
+        stack.enter_context(quiet())
+        for name in ("checks", "collect", "files", "page", "together"):
+            importlib.import_module(f"servebook.publish.{name}")
 
 
 def build(

@@ -29,6 +29,7 @@ from servebook.publish.prose import code_digest, with_prose_of
 from servebook.publish.release import publish, staging
 from servebook.publish.reporter import Reporter
 from servebook.publish.text import DEFAULT
+from servebook.publish.without import FORMATS, without
 from servebook.publish.workers import Workers
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def _chapters(
 def _nodes(notebooks: Mapping[Path, Any]) -> dict[Path, NotebookNode]:
     if not notebooks:
         return {}
-    from nbformat import from_dict  # half a second, after the other processes were started
+    with without(*FORMATS):
+        from nbformat import from_dict  # half a second, after the other processes were started
 
     return {path: from_dict(nb) for path, nb in notebooks.items()}
 

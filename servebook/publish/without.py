@@ -1,7 +1,8 @@
 """Import a package as if others were not installed, whose parts of it a build has no use for.
 
-papermill imports pyarrow to read notebooks from Hadoop, ipykernel a debugger, Altair widgets; each
-does without where it is not there, and each costs a large part of the start.
+papermill imports pyarrow to read notebooks from Hadoop, ipykernel a debugger, Altair widgets, and
+nbconvert a language of selectors; each does without where it is not there, and each costs a large
+part of the start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["without"]
+__all__ = ["FORMATS", "without"]
+
+#: What jsonschema looks for to check durations and addresses, which nobody here asks it for.
+FORMATS = ("isoduration", "rfc3986_validator")
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ from typing import Any, NoReturn
 
 from servebook.errors import ServebookError
 from servebook.publish.fixed import seldom_collected
-from servebook.publish.without import without
+from servebook.publish.without import FORMATS, without
 
 __all__ = ["main"]
 
@@ -61,10 +61,10 @@ def _import_all(names: Sequence[str] = ()) -> None:
     """What kernels need: the chapters of these names and what they import, else all of them."""
     from servebook.publish import chapters
 
+    with without("anywidget", *FORMATS):  # a page shows no widgets of a notebook
+        importlib.import_module("altair")
     with without("debugpy"):  # setting up a debugger takes half of a kernel's start
         importlib.import_module("ipykernel.debugger")
-    with without("anywidget"):  # a page shows no widgets of a notebook
-        importlib.import_module("altair")
     for name in (*_LATER, "servebook.publish.display", "servebook.read.campaign"):
         importlib.import_module(name)
     for name in names or [found.name for found in pkgutil.iter_modules(chapters.__path__)]:
