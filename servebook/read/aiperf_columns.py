@@ -27,15 +27,26 @@ Bools = npt.NDArray[np.bool_]
 
 
 def checked(
-    records: Sequence[Record], gaps: Sequence[Any], *, with_sent: bool = False
+    records: Sequence[Record],
+    gaps: Sequence[Any],
+    counts: Ints | None = None,
+    *,
+    with_sent: bool = False,
 ) -> tuple[Rows, Bools]:
     """The rows of the records that are within bounds, and which those are.
 
-    ``gaps``: of each record doubles in its unit as a buffer, 32-bit whole ns as an array, or None.
+    ``gaps``: of each record doubles in its unit as a buffer, 32-bit whole ns as an array, or None;
+    where ``counts`` tells how many each record has, one array of the ns of all.
     """
     values, good = _values(records)
-    counts, gap_ns, fine = _gaps(gaps, [one.metrics.inter_chunk_latency.unit for one in records])
-    good &= fine
+    if counts is not None:
+        gap_ns: Lengths = gaps[0]
+        if not good.all():
+            gaps = np.split(gap_ns, np.cumsum(counts)[:-1])
+    else:
+        units = [one.metrics.inter_chunk_latency.unit for one in records]
+        counts, gap_ns, fine = _gaps(gaps, units)
+        good &= fine
     values[:, AT["gaps"]] = counts
     if not good.all():
         records = [one for one, is_good in zip(records, good, strict=True) if is_good]

@@ -203,8 +203,10 @@ class Lists:
 
     def _learned(self, rest: memoryview, n_gaps: int) -> bool:
         """Whether lines like this one are known from now on."""
-        self._shapes.tried()
-        if not (self._is_usual(rest, n_gaps) and self._shapes.add(bytes(rest), n_gaps > 0)):
+        if not self._is_usual(rest, n_gaps):
+            self._shapes.tried()
+            return False
+        if not self._shapes.add(bytes(rest), n_gaps > 0):
             return False
         self._described = _described(self._shapes)
         return True

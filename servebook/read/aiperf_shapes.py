@@ -52,8 +52,10 @@ _CONSTANT = (-1, 0)
 _MOST, _MOST_NODES = 64, 1 << 14
 #: A longer line, its gaps left out, is no usual one.
 _MOST_BYTES = 1 << 14
-#: So many lines, and one of so many of those that follow, are looked at for a new shape.
-_TRIES, _ONE_OF = 64, 16
+#: So much may looking at lines that have no shape cost, and so much more with every so many lines.
+_TRIES, _ONE_OF = 1600, 16
+#: What a line costs whose shape was looked for, where one that is no usual record costs 1.
+_COST = 50
 
 Node = list[int]
 
@@ -74,7 +76,7 @@ class Shapes:
         self._content = b""
         self._known: dict[bytes, int] = {}
         self._warmup: list[bool] = [False]
-        self._n = self._n_tried = 0
+        self._n = self._cost = 0
         self._made()
 
     def _made(self) -> None:
@@ -89,11 +91,11 @@ class Shapes:
 
     def wants(self) -> bool:
         """Whether another line should be looked at."""
-        return not self.is_full and self._n_tried < _TRIES + self.n_lines // _ONE_OF
+        return not self.is_full and self._cost < _TRIES + self.n_lines // _ONE_OF
 
     def tried(self) -> None:
-        """A line was looked at."""
-        self._n_tried += 1
+        """A line was looked at that is no usual record."""
+        self._cost += 1
 
     def add(self, rest: bytes, has_gaps: bool) -> bool:
         """Add the shape of a line that was read; False where it has none of use, or a known one.
@@ -102,11 +104,13 @@ class Shapes:
         """
         found = _Line(self._talk, has_gaps)
         if len(rest) > _MOST_BYTES or not found.read(rest):
+            self._cost += _COST
             return False
         at, n = 0, len(self._nodes)
         for text, kind, column in found.parts:
             at = self._behind(at, text, kind, column)
         if len(self._nodes) == n:
+            self._cost += _COST
             return False
         self._warmup += [False] * (len(self._nodes) - len(self._warmup))
         self._warmup[at] = found.phase == b'"warmup"'

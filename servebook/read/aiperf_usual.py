@@ -77,6 +77,10 @@ class Parser:
         at = np.flatnonzero(is_row)
         if len(at) == n_lines:
             return Taken(line, n_lines, at, replace(found.rows, gap_ns=found.gap_ns))
+        if not len(at) and (records := self._all(found)):
+            counts = found.lines[:, 2].copy()
+            rows, good = checked(records, [found.gap_ns], counts, with_sent=self._with_sent)
+            return Taken(line, n_lines, np.flatnonzero(good), rows)
         gaps = found.gaps()
         own = [gaps[row] for row in at.tolist()]
         shaped = replace(found.rows, gap_ns=np.concatenate([found.gap_ns[:0], *own]))
@@ -99,6 +103,17 @@ class Parser:
         at, records, gaps = zip(*usual, strict=True) if usual else ((), (), ())
         rows, good = checked(records, gaps, with_sent=self._with_sent)
         return np.array(at, np.int64)[good], rows
+
+    def _all(self, found: Found) -> list[Record]:
+        """The records of all lines; none where there is a line that is no usual one."""
+        counts = found.lines[:, 2].tolist()
+        if min(counts) < 0:
+            return []
+        try:
+            records = [self._rest.decode(found.rest(at)) for at in range(len(counts))]
+        except msgspec.DecodeError:
+            return []
+        return records if all(map(is_usual, records, counts)) else []
 
     def _other(
         self, found: Found, at: int, gap_ns: Any, line: Callable[[int], bytes]

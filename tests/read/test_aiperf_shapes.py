@@ -301,6 +301,7 @@ def test_after_many_lines_that_have_no_shape_only_some_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(aiperf_shapes, "_TRIES", 2)
+    monkeypatch.setattr(aiperf_shapes, "_COST", 1)
     without = MODEL.replace(b'"other":{"value":2.5', b'"other":{"value":[2.5]')
     assert are_rows([without, MODEL, MODEL]) == [False, True, True]
     assert are_rows([without, without, MODEL, MODEL]) == [False] * 4
@@ -309,6 +310,37 @@ def test_after_many_lines_that_have_no_shape_only_some_are_looked_at(
         assert known.of_block(block_of([*[without] * 20, MODEL])).at.tolist() == [*range(21)]
     assert known.lists is not None
     assert known.lists.take(block_of([MODEL])).is_row.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1.5", "2.5", "3.5"],
+        ["1.5", "-2.5", "3.5"],  # of these the second is no usual one
+        ["1.5", "1e5", "3.5"],
+        ["1.5", '"x"', "3.5"],
+        ["-1.5"],
+    ],
+)
+@pytest.mark.parametrize("with_sent", [False, True])
+def test_lines_without_a_shape_are_what_they_are_one_by_one(
+    values: list[str], with_sent: bool
+) -> None:
+    lines = [
+        changed("metrics.request_latency.value", text, n, conversation_id=f"c{n}").replace(
+            b'"other":{"value":3.5', b'"other":{"value":[3.5]'
+        )
+        for n, text in enumerate(["32.5", *values])
+    ]
+    for n in range(len(lines) + 1):
+        known = parser(with_sent=with_sent)
+        taken = known.of_block(block_of(lines[:n])) if n else known.of_lines([])
+        expected = parser(with_sent=with_sent).of_lines(lines[:n])
+        assert taken.at.tolist() == expected.at.tolist()
+        np.testing.assert_array_equal(taken.rows.values, expected.rows.values)
+        assert taken.rows.gap_ns.tolist() == expected.rows.gap_ns.tolist()
+        assert taken.rows.request_id.equals(expected.rows.request_id)
+        assert taken.rows.conversation.equals(expected.rows.conversation)
 
 
 def test_a_process_keeps_shapes_for_the_next_piece_unless_they_are_too_many(
