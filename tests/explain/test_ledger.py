@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from dataclasses import replace
@@ -249,12 +250,17 @@ def test_every_documented_metric_exists_and_the_other_way_round() -> None:
     assert {name for name in names if f"`{name}`" not in section} == set()
 
 
+@functools.cache
+def of_shipped(name: str) -> tuple[Entry, ...]:
+    return tuple(ledger(load(DATA / name)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_the_shipped_campaigns_meet_every_printed_figure(name: str) -> None:
     if not (DATA / name / "published.csv").is_file():
         pytest.skip(f"this clone has no data/{name}")
-    entries = ledger(load(DATA / name))
+    entries = of_shipped(name)
     assert len(entries) == len(read_published(DATA / name)) > 0
     assert [f"{e.printed.id}: {e.computed}" for e in entries if e.verdict != "ok"] == []
 
@@ -286,7 +292,7 @@ def test_stretched_gaps_of_a_shipped_run_move_what_rests_on_it_alone(
     run, moves, stays = STRETCHED[name]
     campaign = tmp_path / name
     shutil.copytree(DATA / name, campaign)
-    before = {e.printed.id: e for e in ledger(load(campaign))}
+    before = {e.printed.id: e for e in of_shipped(name)}
 
     def stretched(document: dict[str, list[list[float]]]) -> None:
         document["itls"] = [[gap * 1.5 for gap in gaps] for gaps in document["itls"]]

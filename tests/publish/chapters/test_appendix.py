@@ -14,7 +14,6 @@ from servebook.measure.runs import run_metrics
 from servebook.publish.chapters import appendix
 from servebook.publish.display import payload
 from servebook.publish.output import Figure
-from servebook.read.campaign import load
 
 LOOPBACK = Path(__file__).parents[3] / "data" / "loopback"
 
@@ -35,7 +34,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def loopback():
-    return load(LOOPBACK)
+    return small.loopback()
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from small import LOOPBACK, campaign, loopback
+from small import campaign, loopback, shipped
 
 from servebook.publish.chapters import (
     decomposition,
@@ -31,7 +31,7 @@ from servebook.publish.chapters import (
 )
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Output, Statement
-from servebook.read.campaign import Campaign, load
+from servebook.read.campaign import Campaign
 from tests.explain import settings
 
 FUNCTIONS: Mapping[str, Callable[[Campaign], Output]] = {
@@ -110,11 +110,6 @@ def planted(*names: str) -> Campaign:
 @functools.cache
 def book(kind: str) -> Campaign:
     return campaign(CAMPAIGNS[kind])
-
-
-@functools.cache
-def shipped(name: str) -> Campaign:
-    return loopback() if name == "loopback" else load(LOOPBACK.parent / name)
 
 
 @pytest.mark.parametrize("kind", CAMPAIGNS)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import small
 from wires import campaign, runs, samples
 
 from servebook.publish import words
@@ -10,7 +11,6 @@ from servebook.publish.chapters import fabric
 from servebook.publish.display import payload
 from servebook.publish.output import Figure, Section, Statement
 from servebook.publish.spec import specification
-from servebook.read.campaign import load
 
 LOOPBACK = Path(__file__).parents[3] / "data" / "loopback"
 CELLS = [getattr(fabric, name) for name in fabric.__all__]
@@ -71,7 +71,7 @@ def column(figure, start):
 
 @pytest.fixture(scope="module")
 def loopback():
-    return load(LOOPBACK)
+    return small.loopback()
 
 
 @pytest.fixture(scope="module")

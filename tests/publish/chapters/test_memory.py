@@ -1,16 +1,12 @@
 """Memory fit as a figure: 2.4e12 parameters on GPUs with 288 GB, and what to say without them."""
 
-from pathlib import Path
-
 import pytest
+import small
 from wires import campaign, runs
 
 from servebook.publish.chapters import memory
 from servebook.publish.display import payload
 from servebook.publish.spec import specification
-from servebook.read.campaign import load
-
-LOOPBACK = Path(__file__).parents[3] / "data" / "loopback"
 
 B300 = """
 model: {name: big, parameters: 2400000000000}
@@ -82,6 +78,6 @@ def test_where_all_fit_the_tightest_is_named(tmp_path):
 
 
 def test_loopback_has_no_gpu_memory():
-    got = memory.fit(load(LOOPBACK))
+    got = memory.fit(small.loopback())
     assert got.chart is None
     assert "an engine without GPU memory has nothing to fit" in got.missing

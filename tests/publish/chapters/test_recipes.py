@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from small import shipped
 
 from servebook.publish.chapters.recipes import recipes
-from servebook.read.campaign import load
-
-DATA = Path(__file__).parents[3] / "data"
 
 
 @pytest.mark.parametrize(("name", "runs", "fitted"), [("b300-two-nodes", 19, 19)])
 def test_every_run_stands_beside_what_it_was_fitted_to(name: str, runs: int, fitted: int) -> None:
-    figure = recipes(load(DATA / name))
+    figure = recipes(shipped(name))
     assert figure.table is not None
     assert len(figure.table) == runs
     assert figure.title.startswith(f"{fitted} runs of {runs} meet their printed figures to 0.0")
@@ -25,4 +21,4 @@ def test_every_run_stands_beside_what_it_was_fitted_to(name: str, runs: int, fit
 
 
 def test_measured_campaigns_have_no_recipes() -> None:
-    assert "were not made by a model" in recipes(load(DATA / "loopback")).missing
+    assert "were not made by a model" in recipes(shipped("loopback")).missing

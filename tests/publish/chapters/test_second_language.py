@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from small import MANIFEST, campaign, loopback
+from small import MANIFEST, campaign, loopback, shipped
 from test_any_campaign import CAMPAIGNS
 
 from servebook.publish import chapters, diff, diff_words, text, words
@@ -177,9 +177,8 @@ def test_nothing_stays_english_of_the_shipped_campaign(name: str) -> None:
         assert english(loopback(), FUNCTIONS[name](loopback()), all_words) == []
 
 
-@functools.cache
 def nodes() -> Campaign:
-    return load(Path(__file__).parents[3] / "data" / "b300-two-nodes")
+    return shipped("b300-two-nodes")
 
 
 @pytest.mark.parametrize(

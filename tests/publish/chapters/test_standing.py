@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import MANIFEST, campaign, loopback
-from test_article_analyses import FUNCTIONS, shipped
+from small import MANIFEST, campaign, loopback, shipped
+from test_article_analyses import FUNCTIONS
 
 from servebook.publish.chapters import common, goodput, limit, setup, token_cost, trust_clients
 from servebook.publish.display import payload
