@@ -209,7 +209,7 @@ class Making:
                 site.workers.chapters = sorted(chapters_of(left[0]))
             if load is None:
                 site.workers.first = page.root
-            _ = site.workers.zygote  # it imports while the drawing worker starts
+            _ = site.workers.zygote  # it imports while this process does
         self._drawings.start()
         self._ready = _nodes(kept)
 

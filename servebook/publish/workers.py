@@ -1,4 +1,4 @@
-"""What a build starts at most once for all its pages: zygote, drawing worker, a folder for both."""
+"""What a build starts at most once for all its pages: zygote, drawing workers, their folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Workers:
 
     @cached_property
     def studio(self) -> Studio:
-        """The worker that draws."""
+        """The workers that draw and paint."""
         return self._stack.enter_context(Studio(self.folder / "fonts"))
 
     @cached_property
