@@ -15,10 +15,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from small import campaign
 
 from servebook.publish.about import About
+from servebook.publish.bundle import script
 from servebook.publish.chapters import confidence, decode, mixed, overview, prefill, setup, trust
 from servebook.publish.collect import chapter, collect
 from servebook.publish.display import KINDS, SPEC_MIME, payload
-from servebook.publish.draw import javascript_bundle, page_svg
+from servebook.publish.draw import page_svg
 from servebook.publish.output import Figure, Output
 from servebook.publish.pack import deflated, pack
 from servebook.publish.page import render
@@ -115,7 +116,7 @@ def page(made: dict[str, Output]) -> tuple[str, dict[str, int]]:
             figure.svg = page_svg(figure.spec, f"{figure.id}-")
     facts = About("x", "X", "measured", "", (), (), {"servebook": "1"}, "c")
     template = Path(__file__).parents[3] / "report" / "template"
-    text = render(content, facts, javascript_bundle(), template)
+    text = render(content, facts, script(), template)
     sizes = {}
     for figure in content.figures:
         shown = text.partition(f'id="figure-{figure.id}">')[2].partition("</figure>")[0]
