@@ -23,7 +23,15 @@ from servebook.read.codecs import DAMAGED
 from servebook.read.files import MAX_TEXT_BYTES, open_bytes
 from servebook.read.json_inside import Place, objects_inside
 
-__all__ = ["MAX_YAML_BYTES", "json_value", "main_document", "read_bytes", "slim_document", "yaml"]
+__all__ = [
+    "MAX_YAML_BYTES",
+    "cut_down",
+    "json_value",
+    "main_document",
+    "read_bytes",
+    "slim_document",
+    "yaml",
+]
 
 #: YAML takes some fifty times the time of JSON; no client writes one of this size.
 MAX_YAML_BYTES = 4 << 20
@@ -106,15 +114,16 @@ def slim_document(
             return found[0][1]
     value = main_document(path, name, expected)
     for place, cut in keep.items():
-        _cut_down(value, place, cut)
+        cut_down(value, place, cut)
     return value
 
 
-def _cut_down(value: Any, place: Place, cut: Callable[[Any], Any]) -> None:
+def cut_down(value: Any, place: Place, cut: Callable[[Any], Any]) -> None:
+    """Put in place of each element of the lists at ``place`` what ``cut`` keeps of it."""
     for one in value if isinstance(value, list) else [value]:
         inner = one.get(place[0]) if isinstance(one, dict) else None
         if len(place) > 1:
-            _cut_down(inner, place[1:], cut)
+            cut_down(inner, place[1:], cut)
         elif isinstance(inner, list):
             inner[:] = map(cut, inner)
 

@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow.compute as pc
 
 from servebook.errors import DumpError
 from servebook.read.codecs import SUFFIXES
 from servebook.read.documents import json_value, read_bytes, slim_document
 from servebook.read.files import read_text, sha256
-from servebook.read.genai_perf_records import Call, call_of
+from servebook.read.genai_perf_records import call_of, held, released, start_of
 from servebook.read.genai_perf_summary import (
     DEFINITIONS,
     Settings,
@@ -148,12 +150,12 @@ def _summary(parts: Mapping[str, Path], source: Source, aside: Aside) -> dict[st
     return {}
 
 
-def _call(record: Any) -> Call | str:
-    """The request that a record tells, or why it tells none."""
+def _call(record: Any) -> bytes | str:
+    """The request that a record tells, as it is held, or why it tells none."""
     try:
-        return call_of(record)
+        return held(call_of(record))
     except ValueError as error:
-        return str(error)
+        return sys.intern(str(error))
 
 
 def _experiment(
@@ -168,18 +170,24 @@ def _experiment(
     records = object_of(experiment).get("requests")
     if not isinstance(records, list):
         return None, [(None, "requests", "expected a list of requests, found another value")]
-    calls: list[tuple[int, Call]] = []
-    for index, record in enumerate(records):
-        if isinstance(record, Call):
-            calls.append((index, record))
-        else:
-            aside.append((None, f"request {index}", record))
-    if not calls:
+    for index, one in enumerate(records):
+        if isinstance(one, str):
+            aside.append((None, f"request {index}", one))
+    first_start = min((start_of(one) for one in records if isinstance(one, bytes)), default=None)
+    if first_start is None:
         return None, aside or [(None, "requests", "expected requests, found an empty list")]
-    epoch = min(call.start for _, call in calls) >= _EPOCH_NS
-    zero = 0 if epoch else min(call.start for _, call in calls)
+    epoch = first_start >= _EPOCH_NS
+    zero = 0 if epoch else first_start
     requests = Requests(run_id)
-    for index, call in calls:
+    kinds: set[str | None] = set()
+    streaming = False
+    for index, one in enumerate(records):
+        if isinstance(one, str):
+            continue
+        call = released(one)
+        streaming |= call.streamed
+        if call.status == "ok":
+            kinds.add(call.counted_by)
         times = np.frombuffer(call.times, dtype=np.int64) - zero
         first = int(times[0]) if times.size and call.streamed else None
         requests.add(
@@ -201,8 +209,7 @@ def _experiment(
     load = object_of(object_of(experiment).get("experiment"))
     level, mode = number(load.get("value")), load.get("mode")
     isl, osl = requests.median("isl") or asked.isl, requests.median("osl") or asked.osl
-    cached = [tokens for tokens in requests.column("cached_tokens") if tokens is not None]
-    kinds = {call.counted_by for _, call in calls if call.status == "ok"}
+    cached = requests.values("cached_tokens").drop_null()
     row = _row(source, run_id, asked, own) | requests.counts()
     row |= {
         "schema_version": text(document.get("version")),
@@ -210,9 +217,9 @@ def _experiment(
         "clock": "epoch" if epoch else "relative",
         "concurrency": whole(level) if mode == "concurrency" else asked.concurrency,
         "request_rate": level if mode == "request_rate" else asked.request_rate,
-        "streaming": any(call.streamed for _, call in calls),
+        "streaming": streaming,
         "workload": workload(isl, osl),
-        "cache_reuse": any(cached) if cached else None,
+        "cache_reuse": pc.max(cached).as_py() > 0 if len(cached) else None,
         "tokens_counted_by": next(iter(kinds)) if len(kinds) == 1 else None,
         "notes": _notes(kinds),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from servebook.read.documents import json_value
 from servebook.read.genai_perf_chunks import reply_of
 from servebook.read.values import LONGEST_NS, MAX_TOKENS, object_of, whole
 
-__all__ = ["Call", "call_of"]
+__all__ = ["Call", "call_of", "held", "released", "start_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,44 @@ def call_of(record: Any) -> Call:
         counted_by=counted_by,
         # An OpenAI body says so; Triton's tensors do not.
         streamed=len(reply.times) > 1 or "model" not in sent or sent.get("stream") is True,
+    )
+
+
+#: A call as it is held until all are read; its times follow. Start, ISL, OSL, OSL asked for, cached
+#: tokens, of which -1 is none; whether it is ok, who counted, whether it was streamed.
+_HELD = struct.Struct("<5qbbb5x")
+_COUNTED_BY = (None, "server", "nominal")
+
+
+def held(call: Call) -> bytes:
+    """The call in a fraction of the memory."""
+    known = (-1 if n is None else n for n in (call.isl, call.osl, call.osl_requested, call.cached))
+    counted_by = _COUNTED_BY.index(call.counted_by)
+    told = (call.status == "ok", counted_by, call.streamed)
+    return _HELD.pack(call.start, *known, *told) + call.times.tobytes()
+
+
+def start_of(data: bytes) -> int:
+    """When a call that is held was sent."""
+    start: int = _HELD.unpack_from(data)[0]
+    return start
+
+
+def released(data: bytes) -> Call:
+    """The call that is held."""
+    start, *numbers, ok, counted_by, streamed = _HELD.unpack_from(data)
+    isl, osl, osl_requested, cached = (None if n < 0 else n for n in numbers)
+    return Call(
+        start=start,
+        times=array("q", data[_HELD.size :]),
+        status="ok" if ok else "failed",
+        error_kind=None if ok else "stream_error",
+        isl=isl,
+        osl=osl,
+        osl_requested=osl_requested,
+        cached=cached,
+        counted_by=_COUNTED_BY[counted_by],
+        streamed=bool(streamed),
     )
 
 

@@ -22,10 +22,11 @@ import yaml  # type: ignore[import-untyped]
 
 from servebook.errors import DumpError
 from servebook.read.codecs import SUFFIXES
+from servebook.read.documents import cut_down
 from servebook.read.files import read_text, sha256
-from servebook.read.guidellm_requests import WANTED, add_requests, entries
+from servebook.read.guidellm_requests import WANTED, add_requests, entries, ttft_inside
 from servebook.read.guidellm_settings import Settings, settings
-from servebook.read.guidellm_summary import DEFINITIONS, mean_of, native, ttft_inside
+from servebook.read.guidellm_summary import DEFINITIONS, mean_of, native
 from servebook.read.json_inside import objects_inside
 from servebook.read.records import SUMMARY_ONLY, Aside, Requests, set_aside, workload
 from servebook.read.source import File, Format, Source, relative
@@ -144,6 +145,8 @@ def _yaml(path: str, content: str) -> Mapping[str, Any]:
     try:
         value = yaml.load(content, Loader=_Loader)
         if isinstance(value, dict):
+            for place, keep in WANTED.items():
+                cut_down(value, place, keep)
             return value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

@@ -7,18 +7,21 @@ response, after the usage that follows the last token, and is kept beside it.
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from servebook.read.errorkind import error_kind
 from servebook.read.records import Aside, Requests
 from servebook.read.values import LONGEST_S, number, object_of, token_count, whole
 
-__all__ = ["GROUPS", "WANTED", "add_requests", "entries"]
+__all__ = ["GROUPS", "WANTED", "add_requests", "entries", "ttft_inside"]
 
 GROUPS = ("successful", "errored", "incomplete")
 _STATUS = {"successful": "ok", "errored": "failed", "incomplete": "cancelled"}
-_EPOCH_S = (1e9, 1e10)  # 2001 to 2286
+_EPOCH_S = (1e9, 9.2e9)  # 2001 to 2261, the last whose ns fit into 64 bits
 #: Our name: the names in 0.4 and later, then those of 0.3.
 _TIMES = {
     "scheduled": ("targeted_start", "targeted_start_time"),
@@ -29,39 +32,52 @@ _TIMES = {
 }
 
 
-#: What is read of a request; nine tenths of it are its prompt, its reply and their statistics.
-_INSIDE = {
-    "info": ("timings", "error"),
-    "input_metrics": ("total_tokens", "cached_tokens"),
-    "output_metrics": ("total_tokens",),
-}
-_NAMES = frozenset(
-    {name for names in _TIMES.values() for name in names}
-    | {"error", "prompt_tokens", "output_tokens", "scheduler_info"}
-    | {"time_per_output_token_ms", "inter_token_latency_ms", "time_to_first_token_ms"}
+#: A request as it is held until all are read, of some 100 bytes; the kind of its error follows.
+#: ``_NUMBERS`` and the tail, -1 where there is none; status; what ``_inside`` says.
+_HELD = struct.Struct("<8qbb")
+_STATUSES = ("ok", "failed", "cancelled")
+
+
+def _held(group: str, entry: Any) -> bytes | str:
+    """A request as ``_HELD``, or why it is none: nine tenths of it are prompt and reply."""
+    try:
+        row, tail = _row(group, entry)
+    except ValueError as bad:
+        return sys.intern(str(bad))
+    whole_numbers = (-1 if row[name] is None else row[name] for name in _NUMBERS)
+    status = _STATUSES.index(row["status"])
+    kind = (row["error_kind"] or "").encode()
+    return _HELD.pack(*whole_numbers, tail, status, _inside(entry)) + kind
+
+
+def _rows(held: bytes) -> tuple[dict[str, Any], int]:
+    """(columns of ``requests``, ns from its end to that of the response) of what was held."""
+    *numbers, tail, status, _ = _HELD.unpack_from(held)
+    row: dict[str, Any] = {
+        name: None if value < 0 else value for name, value in zip(_NUMBERS, numbers, strict=True)
+    }
+    kind = held[_HELD.size :].decode() or None
+    return row | {"status": _STATUSES[status], "error_kind": kind, "flags": []}, tail
+
+
+_NUMBERS = (
+    "start_ns",
+    "scheduled_ns",
+    "first_token_ns",
+    "end_ns",
+    "isl",
+    "osl",
+    "cached_tokens",
 )
-
-
-def _needed(entry: Any) -> Any:
-    """A request without what is not read of it."""
-    if not isinstance(entry, dict):
-        return entry
-    out = {name: value for name, value in entry.items() if name in _NAMES}
-    for name, wanted in _INSIDE.items():
-        value = entry.get(name)
-        if isinstance(value, dict):
-            out[name] = {key: value[key] for key in wanted if key in value}
-    return out
-
 
 #: What is kept of the elements of which lists in a report; see ``json_inside``.
 WANTED: Mapping[tuple[str, ...], Callable[[Any], Any]] = {
-    ("benchmarks", "requests", group): _needed for group in GROUPS
+    ("benchmarks", "requests", group): partial(_held, group) for group in GROUPS
 }
 
 
 def entries(benchmark: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
-    """(group, position in it, entry) of every request that the benchmark lists."""
+    """(group, position in it, what is kept) of every request that the benchmark lists."""
     requests = object_of(benchmark.get("requests"))
     for group in GROUPS:
         found = requests.get(group)
@@ -87,13 +103,14 @@ def add_requests(
     to reach. Requests outside ``window`` (epoch ns) are warm-up.
     """
     tails: list[int] = []
-    for group, index, entry in entries(benchmark):
-        try:
-            row, tail = _row(group, entry, timed)
-        except ValueError as bad:
-            aside.append((None, f"{where}{group} request {index}", str(bad)))
+    for group, index, held in entries(benchmark):
+        if isinstance(held, str):
+            aside.append((None, f"{where}{group} request {index}", held))
             continue
+        row, tail = _rows(held)
         row |= {"request_id": f"{group}-{index}", "phase": "profiling"}
+        if not timed:
+            row["scheduled_ns"] = None
         if window and row["start_ns"] is not None:
             last = (row["end_ns"] or row["start_ns"]) + tail
             if last < window[0] or row["start_ns"] > window[1]:
@@ -106,7 +123,31 @@ def add_requests(
     return tails
 
 
-def _row(group: str, entry: Any, timed: bool) -> tuple[dict[str, Any], int]:
+def ttft_inside(benchmark: Mapping[str, Any], *, old: bool) -> bool:
+    """Whether the client's TPOT holds the TTFT, told by a request's own figures.
+
+    0.3 left it out, later versions take it in; the version alone decides where there is no request.
+    """
+    for group, _, held in entries(benchmark):
+        if group == GROUPS[0] and isinstance(held, bytes):
+            told: int = _HELD.unpack_from(held)[-1]
+            if told >= 0:
+                return bool(told)
+    return not old
+
+
+def _inside(entry: Mapping[str, Any]) -> int:
+    """Whether a request's TPOT holds its TTFT; -1 where its figures do not tell."""
+    names = ("time_per_output_token_ms", "inter_token_latency_ms", "time_to_first_token_ms")
+    tpot, itl, ttft = (number(entry.get(name)) for name in names)
+    osl = whole(entry.get("output_tokens"))
+    if tpot is None or itl is None or ttft is None or osl is None or osl < 2:
+        return -1
+    decode = itl * (osl - 1)
+    return int(abs(tpot * osl - decode - ttft) <= abs(tpot * osl - decode))
+
+
+def _row(group: str, entry: Any) -> tuple[dict[str, Any], int]:
     if not isinstance(entry, dict):
         raise ValueError("expected an object, found another value")
     info = object_of(entry.get("info"))
@@ -129,14 +170,13 @@ def _row(group: str, entry: Any, timed: bool) -> tuple[dict[str, Any], int]:
         "status": status,
         "error_kind": kind,
         "start_ns": zero,
-        "scheduled_ns": _after(zero, start, times["scheduled"]) if timed else None,
+        "scheduled_ns": _after(zero, start, times["scheduled"]),
         "first_token_ns": _after(zero, start, times["first"]),
         "end_ns": _after(zero, start, last),
         "isl": _tokens(entry, "prompt_tokens", "input_metrics"),
         # A request that was cut off carries the length asked for, or what came until then.
         "osl": osl if status == "ok" else None,
         "cached_tokens": whole(object_of(entry.get("input_metrics")).get("cached_tokens")),
-        "flags": [],
     }
     tail = 0 if end is None or last is None else max(0, round((end - last) * 1e9))
     return row, tail

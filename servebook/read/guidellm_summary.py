@@ -22,7 +22,7 @@ from servebook.read.definition import (
 )
 from servebook.read.values import number, object_of, whole
 
-__all__ = ["DEFINITIONS", "mean_of", "native", "ttft_inside"]
+__all__ = ["DEFINITIONS", "mean_of", "native"]
 
 #: guidellm's metric -> (ours, factor to ms). Its inter-token latency is our TPOT; its own TPOT has
 #: no counterpart and stands beside ours under its name.
@@ -84,24 +84,6 @@ def _successful(benchmark: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
     found = object_of(object_of(benchmark.get("metrics")).get(metric))
     found = object_of(found.get("successful"))
     return found if whole(found.get("count")) else {}
-
-
-def ttft_inside(benchmark: Mapping[str, Any], *, old: bool) -> bool:
-    """Whether the client's TPOT holds the TTFT, told by a request's own figures.
-
-    0.3 left it out, later versions take it in; the version alone decides where there is no request.
-    """
-    requests = object_of(benchmark.get("requests")).get("successful")
-    for entry in requests if isinstance(requests, list) else ():
-        entry = object_of(entry)
-        names = ("time_per_output_token_ms", "inter_token_latency_ms", "time_to_first_token_ms")
-        tpot, itl, ttft = (number(entry.get(name)) for name in names)
-        osl = whole(entry.get("output_tokens"))
-        if tpot is None or itl is None or ttft is None or osl is None or osl < 2:
-            continue
-        decode = itl * (osl - 1)
-        return abs(tpot * osl - decode - ttft) <= abs(tpot * osl - decode)
-    return not old
 
 
 def _statistic(metric: str, values: Floats, weights: Floats | None = None) -> float:

@@ -6,9 +6,10 @@ times are one chunk; gaps are taken between chunks.
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,24 +23,78 @@ __all__ = ["Call", "call_of"]
 _HTTP = re.compile(r"HTTP Error (\d{3})")
 
 
-@dataclass(frozen=True)
-class Call:
-    """A request as the dump has it; seconds of the client's clock, None where it does not say."""
+#: Seconds, of which NaN is none; numbers, of which -1 is none; status, streamed, length of the
+#: kind of error. That kind and the gaps follow.
+_HELD = struct.Struct("<4d5qb?B")
+_SECONDS, _NUMBER = struct.Struct("<d"), struct.Struct("<q")
+_STATUS, _STREAMED, _KIND = 72, 73, 74
+_STATUSES = ("ok", "failed", "cancelled")
 
-    start_s: float
-    close_s: float  # the reply was read to its end
-    first_s: float | None
-    last_s: float | None
-    gap_ns: npt.NDArray[np.int64] | None
-    n_times: int  # tokens that have a time
-    status: str
-    error_kind: str | None
-    isl: int | None
-    osl: int | None
-    usage_osl: int | None
-    cached: int | None
-    streamed: bool
-    flags: list[str] = field(default_factory=list)
+
+def _seconds(at: int) -> property:
+    return property(lambda call: _SECONDS.unpack_from(call, 8 * at)[0])
+
+
+def _seconds_or_none(at: int) -> property:
+    def found(call: bytes) -> float | None:
+        value: float = _SECONDS.unpack_from(call, 8 * at)[0]
+        return None if math.isnan(value) else value
+
+    return property(found)
+
+
+def _number_or_none(at: int) -> property:
+    def found(call: bytes) -> int | None:
+        value: int = _NUMBER.unpack_from(call, 8 * at)[0]
+        return None if value < 0 else value
+
+    return property(found)
+
+
+class Call(bytes):
+    """A request as the dump has it, in some 100 bytes: all are held until their stages are known.
+
+    Seconds are of the client's clock; None where it does not say.
+    """
+
+    __slots__ = ()
+
+    start_s = _seconds(0)
+    close_s = _seconds(1)  # the reply was read to its end
+    first_s = _seconds_or_none(2)
+    last_s = _seconds_or_none(3)
+    n_times = _number_or_none(4)  # tokens that have a time
+    isl = _number_or_none(5)
+    osl = _number_or_none(6)
+    usage_osl = _number_or_none(7)
+    cached = _number_or_none(8)
+
+    @property
+    def status(self) -> str:
+        """Whether it is ok, failed or cancelled."""
+        return _STATUSES[self[_STATUS]]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether its tokens have times."""
+        return bool(self[_STREAMED])
+
+    @property
+    def error_kind(self) -> str | None:
+        """Why it failed."""
+        return self[_HELD.size : _HELD.size + self[_KIND]].decode() or None
+
+    @property
+    def n_gaps(self) -> int:
+        """How many gaps between chunks it has."""
+        return (len(self) - _HELD.size - self[_KIND]) // 8
+
+    @property
+    def gap_ns(self) -> npt.NDArray[np.int64] | None:
+        """The gaps between its chunks."""
+        if not self.n_gaps:
+            return None
+        return np.frombuffer(self, np.int64, offset=_HELD.size + self[_KIND])
 
 
 def call_of(record: Any, server_counts: bool) -> Call:
@@ -73,20 +128,26 @@ def call_of(record: Any, server_counts: bool) -> Call:
         first, last, gap_ns = float(chunks[0]), None, None
     else:
         first, last, gap_ns = _of_computed(computed, start)
+    shown = status == "ok"
+    numbers = (
+        int(times.size),
+        _isl(info, computed),
+        osl if shown else None,
+        usage_osl if shown else None,
+        whole(object_of(usage.get("prompt_tokens_details")).get("cached_tokens")),
+    )
+    told = (kind or "").encode()
+    seconds = (math.nan if time is None else time for time in (start, close, first, last))
     return Call(
-        start_s=start,
-        close_s=close,
-        first_s=first,
-        last_s=last,
-        gap_ns=gap_ns,
-        n_times=int(times.size),
-        status=status,
-        error_kind=kind,
-        isl=_isl(info, computed),
-        osl=osl if status == "ok" else None,
-        usage_osl=usage_osl if status == "ok" else None,
-        cached=whole(object_of(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        streamed=bool(times.size or chunks.size),
+        _HELD.pack(
+            *seconds,
+            *(-1 if one is None else one for one in numbers),
+            _STATUSES.index(status),
+            bool(times.size or chunks.size),
+            len(told),
+        )
+        + told
+        + (b"" if gap_ns is None else gap_ns.tobytes())
     )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from servebook.errors import DumpError
 from servebook.read.inference_perf_records import Call, call_of
 from servebook.read.inference_perf_stages import Numbered, count_of, divided
@@ -118,9 +120,7 @@ def _run(
     if own:
         own["_recomputed"] = recomputed(calls)
         own["_tokens_in_chunks"] = sum(
-            max(0, call.n_times - 1 - (0 if call.gap_ns is None else len(call.gap_ns)))
-            for call in calls
-            if call.status == "ok"
+            max(0, call.n_times - 1 - call.n_gaps) for call in calls if call.status == "ok"
         )
     row = _row(dump, report, stage if stage >= 0 else None, own) | requests.counts()
     row |= {
@@ -138,8 +138,8 @@ def _run(
             f"its first request was sent {zero - dump_zero:.3f} s after the first of the dump"
         )
     row["workload_from"] = "lengths" if row["workload"] else None
-    cached = [call.cached for call in calls if call.cached is not None]
-    row["cache_reuse"] = any(cached) if cached else None
+    cached = requests.values("cached_tokens").drop_null()
+    row["cache_reuse"] = pc.max(cached).as_py() > 0 if len(cached) else None
     return Tables(runs=table("runs", [row]), requests=requests.requests(), gaps=requests.gaps())
 
 
@@ -149,7 +149,8 @@ def _add(requests: Requests, index: int, call: Call, zero: float, asked: Setting
 
     first = ns(call.first_s)
     # From the gaps, so that the last gap ends where the request does, to the ns.
-    spent = 0 if call.gap_ns is None else int(call.gap_ns.sum())
+    gap_ns = call.gap_ns
+    spent = 0 if gap_ns is None else int(gap_ns.sum())
     ended = ns(call.close_s) if first is None or call.last_s is None else first + spent
     short = (
         asked.ignore_eos
@@ -159,7 +160,7 @@ def _add(requests: Requests, index: int, call: Call, zero: float, asked: Setting
         and asked.fixed_osl
     )
     requests.add(
-        call.gap_ns,
+        gap_ns,
         first,
         request_id=str(index),
         phase="profiling",
@@ -242,8 +243,11 @@ def _notes(
         notes.append(
             f"the client sent {achieved:.4g} requests/s where {asked:.4g} were asked for{behind}"
         )
-    pairs = [(c.osl, c.usage_osl) for c in calls if c.osl is not None and c.usage_osl is not None]
-    ours, theirs = sum(p[0] for p in pairs), sum(p[1] for p in pairs)
+    ours = theirs = 0
+    for call in calls:
+        osl, usage_osl = call.osl, call.usage_osl
+        if osl is not None and usage_osl is not None:
+            ours, theirs = ours + osl, theirs + usage_osl
     if ours != theirs:
         notes.append(
             f"the client counted {ours:,} output tokens where the server counted {theirs:,}"

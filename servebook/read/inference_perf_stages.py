@@ -38,7 +38,7 @@ def divided(
     ``reports`` are the stages' own; ``asked`` the number of requests of each stage by the
     configuration, used where there are no reports. One stage needs no division.
     """
-    order = sorted(calls, key=lambda call: (call[1].start_s, call[0]))
+    order = sorted(calls, key=lambda call: call[1].start_s)  # equal ones stay in file order
     if len(reports) == 1 or (not reports and len(asked) <= 1):
         return {next(iter(reports), 0): list(order)}, None
     if reports:
@@ -93,7 +93,7 @@ def _fits(calls: Sequence[Numbered], report: Mapping[str, Any] | None) -> bool:
     latency = object_of(object_of(report.get("successes")).get("latency"))
     stated = object_of(latency.get("request_latency"))
     low, high = number(stated.get("min")), number(stated.get("max"))
-    took = [call.close_s - call.start_s for _, call in calls if call.status == "ok"]
+    took: list[float] = [call.close_s - call.start_s for _, call in calls if call.status == "ok"]
     if low is None or high is None or not took:
         return True
     return low - _TOLERANCE_S <= min(took) and max(took) <= high + _TOLERANCE_S

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,7 +74,7 @@ def read(source: Source) -> Tables:
     asked, own = settings(summary), native(summary)
     requests = Requests(str(source.options.get("run_id", source.main.stem)))
     aside: Aside = []
-    theirs: list[tuple[float, bool]] = []
+    theirs = array("d")
     n_short = 0
     records = cast("Path | None", source.options.get("records"))
     for index, (line, value, wrong) in enumerate(elements(records, _OPENING) if records else ()):
@@ -87,14 +88,14 @@ def read(source: Source) -> Tables:
         requests.add(request_id=str(index), phase="profiling", **row)
         n_short += value.get("error_code") == _TOO_SHORT
         itl = number(value.get(ITL))
-        if itl is not None:
-            theirs.append((itl, row["status"] == "ok"))
+        if itl is not None and row["status"] == "ok":
+            theirs.append(itl)
     if not len(requests) and not own:
         first, _, why = aside[0] if aside else (None, "", "none that can be used")
         found = why.rpartition(", found ")[2]
         raise DumpError(path, "llmperf requests", found, "copy the file again", line=first)
     if len(requests) and own:
-        own["_recomputed"] = recomputed([itl for itl, ok in theirs if ok])
+        own["_recomputed"] = recomputed(theirs)
     run = _run(source, requests, asked, own, summary)
     if n_short:
         run["notes"].append(

@@ -64,6 +64,7 @@ class Requests:
         self.run_id = run_id
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         self._batches: list[pa.RecordBatch] = []
+        self._shared = SharedColumns()
         self._n_batched = 0
         self._changes: dict[str, dict[int, Any]] = {}
         self._one: list[tuple[str, int, int, Ints, Ints | None]] = []
@@ -112,8 +113,7 @@ class Requests:
         """
         batch = table("requests", columns).select(_COLUMNS).combine_chunks()
         self._close_rows()
-        self._batches += batch.to_batches()
-        self._n_batched += batch.num_rows
+        self._batched(batch)
         if len(gap_ns):
             has = counts > 0
             ids = batch["request_id"].combine_chunks().filter(pa.array(has))
@@ -220,9 +220,13 @@ class Requests:
     def _close_rows(self) -> None:
         n = len(self._columns["request_id"])
         if n:
-            self._batches += table("requests", self._columns).select(_COLUMNS).to_batches()
-            self._n_batched += n
+            self._batched(table("requests", self._columns).select(_COLUMNS))
+            self._one_to_open()  # where a request has few gaps, an array for each takes most
             self._columns = {name: [] for name in _COLUMNS}
+
+    def _batched(self, rows: pa.Table) -> None:
+        self._batches += self._shared.table(rows).to_batches()
+        self._n_batched += rows.num_rows
 
     def column(self, name: str) -> Sequence[Any]:
         """One column of the requests added so far, in file order, as Python has it."""
@@ -263,9 +267,9 @@ class Requests:
     def requests(self) -> pa.Table:
         """Table ``requests``."""
         columns = {name: self.values(name) for name in _COLUMNS}
-        shared, own = SharedColumns(), pa.scalar(self.run_id, pa.string())
+        own = pa.scalar(self.run_id, pa.string())
         run_id = pa.chunked_array(
-            [shared.repeat(own, len(chunk)) for chunk in columns["request_id"].chunks],
+            [self._shared.repeat(own, len(chunk)) for chunk in columns["request_id"].chunks],
             type=pa.string(),
         )
         return table("requests", {"run_id": run_id, **columns})
