@@ -53,6 +53,8 @@ def floats_of(column: Column | list[Any] | None, n: int) -> tuple[Floats, Flags]
 
 def _spans_ns(column: Column | list[Any] | None, n: int) -> tuple[Ints, Flags]:
     """(whole ns of seconds, which are usable) as of ``values.time_ns``; 0 where there is none."""
+    if column is None:
+        return np.zeros(n, np.int64), np.ones(n, bool)
     values, absent = floats_of(column, n)
     with np.errstate(over="ignore", invalid="ignore"):
         values = values * 1e9
