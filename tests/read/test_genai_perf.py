@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from servebook.measure.native import compare
 from servebook.measure.runs import run_metrics
 from servebook.read.discover import discover, read_tree
 from servebook.read.genai_perf_chunks import reply_of
+from servebook.read.genai_perf_records import Call, held, released, start_of
 from servebook.tables import Tables
 from tests.read.samples import JUNK_VALUES, START
 
@@ -309,3 +311,29 @@ def test_junk_among_requests_is_counted(junk: list[Any], data: st.DataObject) ->
         tables = read(Path(folder), export(requests), told)
     aside = [r for r in tables.set_aside["record"].to_pylist() if r != "summary"]
     assert tables.requests.num_rows + len(aside) == len(requests)
+
+
+COUNTS = st.none() | st.integers(0, 2**53)
+TIMES = st.integers(0, 2**62 - 1)
+
+
+@given(
+    start=TIMES,
+    times=st.lists(TIMES, max_size=5),
+    ok=st.booleans(),
+    counts=st.tuples(COUNTS, COUNTS, COUNTS, COUNTS),
+    counted_by=st.sampled_from([None, "server", "nominal"]),
+    streamed=st.booleans(),
+)
+def test_a_call_that_was_held_is_the_same(
+    start: int,
+    times: list[int],
+    ok: bool,
+    counts: tuple[int | None, ...],
+    counted_by: str | None,
+    streamed: bool,
+) -> None:
+    how = ("ok", None) if ok else ("failed", "stream_error")
+    call = Call(start, array("q", times), *how, *counts, counted_by, streamed)
+    assert start_of(held(call)) == start
+    assert released(held(call)) == call

@@ -264,6 +264,7 @@ def test_each_strategy_is_a_run(tmp_path: Path) -> None:
     [
         {"timings": {"request_start": None}},
         {"timings": {"request_start": 5.0}},
+        {"timings": {"request_start": 9.5e9}},  # its ns would not fit
         {"timings": {"first_token_iteration": START - 1}},
         {"timings": {"last_token_iteration": "1795973256"}},
         {"timings": {"request_end": START + 1e9}},

@@ -209,3 +209,18 @@ def test_rows_that_became_columns_in_between(
     assert out.column("request_id") == tuple(f"r{n}" for n in range(len(found)))
     flags = [["short_output"] if n in flagged else None for n in range(len(found))]
     assert out.requests()["flags"].to_pylist() == flags
+
+
+def test_a_column_of_one_value_lies_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_ROWS", 1 << 12)
+
+    def size(n: int) -> int:
+        out = Requests("a")
+        for index in range(n):
+            out.add(request_id=str(index), phase="profiling", status="ok", start_ns=0, flags=[])
+        rows = out.requests()
+        assert rows["status"].to_pylist() == ["ok"] * n
+        found: int = rows.drop_columns(["request_id"]).get_total_buffer_size()
+        return found
+
+    assert size(1 << 15) < 1.01 * size(1 << 13)
