@@ -68,12 +68,12 @@ def _values(records: Sequence[Record]) -> tuple[Ints, Bools]:
 
     def whole(name: str, values: list[int | None]) -> Ints:
         nonlocal good
-        missing, (low, high) = NONE[AT[name]], LIMITS[AT[name]]
+        missing, (low, high) = int(NONE[AT[name]]), LIMITS[AT[name]]
         given = [missing if value is None else value for value in values]
         try:
             own = np.array(given, np.int64)
         except OverflowError:
-            own = np.array([v if abs(v) < 2**62 else -2 for v in given], np.int64)
+            own = np.array([v if -(2**63) <= v < 2**63 else -2 for v in given], np.int64)
         none = own == missing
         if missing == MISSING and none.any():  # a dump may hold this very number
             none = np.array([value is None for value in values])

@@ -228,6 +228,14 @@ def test_the_number_that_stands_for_null_is_no_null(name: str, beside: int) -> N
     assert out.requests()["request_id"].null_count == 0
 
 
+def test_a_number_beyond_64_bits_beside_a_line_without_one() -> None:
+    """No warning of it, which pytest makes an error, and the lines beside it stay usual ones."""
+    abouts = [{"credit_issued_ns": value} for value in (None, 2**70, None, 2**63, -(2**63) - 1)]
+    lines = [compact(record(n, metadata=about)) for n, about in enumerate(abouts)]
+    check(lines, 1, 2)
+    assert Parser().of_lines(lines).at.tolist() == [0, 2]
+
+
 def test_many_lines_in_one_batch_keep_their_gaps() -> None:
     lists = [[f"{n}.{i}" for i in range(n % 7)] for n in range(3000)]
     lines = [with_gaps(",".join(numbers), n) for n, numbers in enumerate(lists)]
