@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,14 @@ _READING = st.tuples(
     _COUNTS,
     st.one_of(st.none(), st.integers(1, 9)),
     st.integers(0, 2),  # stamp
+)
+#: Such that many series are read at one time and on one line, for a while.
+_ALIKE = st.tuples(
+    st.integers(0, 5),
+    st.integers(1, 2),
+    _COUNTS,
+    st.one_of(st.none(), st.just(1)),
+    st.integers(0, 1),
 )
 
 
@@ -52,8 +61,11 @@ def by_series(samples: pa.Table) -> list[dict[str, Any]]:
     return sorted(samples.to_pylist(), key=lambda row: tuple(str(row[name]) for name in said))
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.lists(_READING, max_size=40), st.one_of(st.none(), st.integers(1, 9)))
+@settings(deadline=None, max_examples=120)
+@given(
+    st.lists(_READING, max_size=40) | st.lists(_ALIKE, max_size=40),
+    st.one_of(st.none(), st.integers(1, 9)),
+)
 def test_rows_by_series_are_those_in_file_order(
     readings: list[tuple[int, int, int, int | None, int]], torn: int | None
 ) -> None:
@@ -110,3 +122,25 @@ def test_series_of_few_readings_share_a_batch(monkeypatch: pytest.MonkeyPatch) -
     samples = rows.tables().samples
     assert [len(chunk) for chunk in samples["ts_ns"].chunks] == [300, 1000, 298]
     assert samples["count"].to_pylist() == sorted(samples["count"].to_pylist())
+
+
+def test_columns_of_a_row_have_their_times_and_lines_once() -> None:
+    points = counter_points.Points()
+    for _ in range(4):
+        points.series(counter=True)
+    for second in range(100):
+        for port in (0, 1):
+            for number in (2 * port, 2 * port + 1):
+                if (number, second) != (3, 50):  # one reading is missing
+                    points.add(number, second, number * second, 2 * second + port, 0)
+    ts = [points.of(number).ts_ns() for number in range(4)]
+    lines = [points.of(number).lines()[0] for number in range(4)]
+    assert np.shares_memory(ts[0], ts[1])
+    assert np.shares_memory(lines[0], lines[1])
+    assert not np.shares_memory(ts[1], ts[2])
+    assert not np.shares_memory(ts[2], ts[3])
+    assert ts[0].tolist() == ts[2].tolist() == list(range(100))
+    assert ts[3].tolist() == [second for second in range(100) if second != 50]
+    assert lines[2].tolist() == [2 * second + 1 for second in range(100)]
+    assert lines[3].tolist() == [2 * second + 1 for second in range(100) if second != 50]
+    assert points.of(3).values().tolist() == [3 * one for one in range(100) if one != 50]
