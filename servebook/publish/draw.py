@@ -13,13 +13,16 @@ drawn by itself: drawing is most of the work, and a chart does not shrink for a 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from servebook.publish.fixed import FIXED
 from servebook.publish.fonts import settings
@@ -137,6 +140,22 @@ def _worker(folder: Path) -> ProcessPoolExecutor:
     )
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """What is started meanwhile hears no Ctrl-C: who started it does, and ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _have(worker: ProcessPoolExecutor, work: Callable[..., T], *asked: Any) -> Future[T]:
+    """Ask a worker for something; its process is started for the first."""
+    with _undisturbed():
+        return worker.submit(work, *asked)
+
+
 class Studio:
     """The workers that draw and paint: a context manager whose methods return futures.
 
@@ -149,16 +168,16 @@ class Studio:
 
     def bundle(self) -> Future[str]:
         """The Vega bundle."""
-        return self._pool.submit(javascript_bundle)
+        return _have(self._pool, javascript_bundle)
 
     def begin(self) -> None:
         """Have the workers get ready, for drawings that will be asked for."""
-        self._pool.submit(_begin)
-        self._painter.submit(paint, _NOTHING)
+        _have(self._pool, _begin)
+        _have(self._painter, paint, _NOTHING)
 
     def drawing(self, spec: Spec, prefix: str, title: str, subtitle: str) -> Ordered:
         """A chart for the page and for the folder beside it."""
-        drawing = self._pool.submit(draw, spec, prefix, title, subtitle)
+        drawing = _have(self._pool, draw, spec, prefix, title, subtitle)
         png: Future[bytes] = Future()
         drawing.add_done_callback(lambda drawn: self._paint(drawn, png))
         return Ordered(drawing, png)
@@ -166,7 +185,7 @@ class Studio:
     def _paint(self, drawn: Future[Drawing], png: Future[bytes]) -> None:
         """Have a drawing painted as soon as it is there; ``png`` fails where it did."""
         try:
-            painted = self._painter.submit(paint, drawn.result().svg)
+            painted = _have(self._painter, paint, drawn.result().svg)
         except (Exception, CancelledError) as error:
             png.set_exception(error)
         else:

@@ -39,6 +39,16 @@ def test_pixels_are_those_of_the_file_beside_the_page(tmp_path: Path) -> None:
     assert sizes == [round(2 * width), round(2 * height)]
 
 
+def test_an_interrupt_is_for_the_process_that_began(tmp_path: Path) -> None:
+    """Ctrl-C reaches all processes; each of them would print where it was."""
+    with Studio(tmp_path / "fonts") as studio:
+        studio.begin()
+        for pool in (studio._pool, studio._painter):
+            asked = pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, [])
+            assert signal.SIGINT in asked.result(timeout=60)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def test_the_end_of_the_process_that_paints_is_told(tmp_path: Path) -> None:
     with Studio(tmp_path / "fonts") as studio:
         assert studio._painter.submit(os.getpid).result(timeout=60) != os.getpid()
