@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
+import gc
 import io
 import json
 import os
@@ -256,6 +258,8 @@ def _build(args: argparse.Namespace) -> int:
         return 0
     from servebook.publish.build import build
 
+    # On its way out Python looks through all that was imported for cycles, twice.
+    atexit.register(gc.freeze)
     return build(left, args.output, args.verbose, language=args.language, force=args.force)
 
 
