@@ -6,7 +6,6 @@ element costs itself alone, because the next one is found by how its text begins
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO
 
 from servebook.read.codecs import DAMAGED
 from servebook.read.files import open_bytes
+from servebook.read.json_text import StreamText
 
 __all__ = ["MAX_ELEMENT_CHARS", "elements"]
 
@@ -29,16 +29,12 @@ _SPACE = re.compile(r"[\s\ufeff]*")
 Element = tuple[int, Any, str | None]
 
 
-class _Text:
-    """The text of a stream from ``at`` on, read as far as needed; what was used is let go."""
+class _Text(StreamText):
+    """The text of a stream, up to its end or its damage."""
 
     def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(_SPACE)
         self._read = getattr(stream, "read1", stream.read)
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self.text = ""
-        self.at = 0
-        self.line = 1  # that of ``at``
-        self.ended = False
         self.damage = ""
 
     def more(self) -> None:
@@ -58,20 +54,6 @@ class _Text:
         except OSError as error:
             self.ended, self.damage = True, f"the file cannot be read further ({error.strerror})"
         self.text += self._decode(b"".join(parts), final=self.ended)
-
-    def go(self, upto: int) -> None:
-        """Go on to a place in ``text``."""
-        self.line += self.text.count("\n", self.at, upto)
-        self.at = upto
-
-    def next_character(self) -> str:
-        """The next character that is no space, now at ``at``; empty at the end."""
-        while True:
-            found = _SPACE.match(self.text, self.at)
-            self.go(found.end() if found else self.at)
-            if self.at < len(self.text) or self.ended:
-                return self.text[self.at : self.at + 1]
-            self.more()
 
 
 def elements(path: Path, opening: re.Pattern[str]) -> Iterator[Element]:

@@ -6,7 +6,6 @@ small values. ``json_stream`` and its like are for few large ones: they look at 
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from servebook.read import files
+from servebook.read.json_text import StreamText
 
 __all__ = ["documents"]
 
@@ -23,13 +23,12 @@ _EDGE = 16
 _SPACE = re.compile("[ \t\r\n\ufeff]*")
 
 
-class _Text:
-    """The text of a stream from ``at`` on, read as far as needed; what was used is let go."""
+class _Text(StreamText):
+    """The text of a file, up to a bound."""
 
     def __init__(self, stream: BinaryIO, size: int, most: int) -> None:
+        super().__init__(_SPACE)
         self._stream, self._size, self._most = stream, size, most
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self.text, self.at, self.line, self.ended = "", 0, 1, False
 
     def more(self) -> None:
         """Read at least as much again as is left; raises OSError for too much."""
@@ -41,20 +40,6 @@ class _Text:
         self.ended = not new
         self.text = self.text[self.at :] + self._decode(new, final=self.ended)
         self.at = 0
-
-    def go(self, upto: int) -> None:
-        """Go on to a place in ``text``."""
-        self.line += self.text.count("\n", self.at, upto)
-        self.at = upto
-
-    def skip(self) -> bool:
-        """Go to the next character that is no space; whether there is one."""
-        while True:
-            found = _SPACE.match(self.text, self.at)
-            self.go(found.end() if found else self.at)
-            if self.at < len(self.text) or self.ended:
-                return self.at < len(self.text)
-            self.more()
 
     def seek(self, words: str) -> bool:
         """Go to where ``words`` stand next; whether they do, else to the end."""
@@ -77,7 +62,7 @@ def documents(
     decoder = json.JSONDecoder()
     with files.reading(path) as open_again, open_again() as stream:
         text = _Text(stream, size, files.most_unpacked(path))
-        while text.skip():
+        while text.next_character():
             line = text.line
             try:
                 value, end = _one(text, decoder)
